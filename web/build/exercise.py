@@ -1,0 +1,68 @@
+"""Asks the core what the page may ask, in CPython; pack.mjs asks the same in Pyodide and compares.
+
+python exercise.py FOLDER  where FOLDER has the core as the page gets it
+"""
+
+import base64
+import json
+import struct
+import sys
+from typing import Any
+
+HEADER = json.dumps({"model.norm.weight": {"dtype": "BF16", "shape": [16], "data_offsets": [0, 32]}}).encode()
+PREFIX = struct.pack("<Q", len(HEADER)) + HEADER
+FILE = {"name": "model.safetensors", "size": len(PREFIX) + 32}
+CONFIG = json.dumps({"architectures": ["LlamaForCausalLM"], "model_type": "llama"})
+
+# Good requests and refused ones: a refusal may load modules that an answer does not.
+REQUESTS: list[tuple[str, bytes | None]] = [
+    ("not json", None),
+    ('{"method": "no such method", "params": {}}', None),
+    ('{"method": "catalog"}', None),
+]
+CALLS: list[tuple[str, dict[str, Any], bytes | None]] = [
+    ("catalog", {}, None),
+    ("choose_files", {"files": [FILE, {"name": "config.json", "size": len(CONFIG)}]}, None),
+    ("choose_files", {"files": [{"name": "model-q4.gguf", "size": 1}]}, None),
+    (
+        "open_checkpoint",
+        {
+            "key": "k",
+            "model_id": "org/model",
+            "revision": "0" * 40,
+            "config": CONFIG,
+            "hf_quant_config": None,
+            "files": [FILE],
+            "read": [FILE["name"]],
+        },
+        None,
+    ),
+    ("add_header", {"key": "k", "file": FILE["name"], "file_size": FILE["size"]}, PREFIX[:9]),
+    ("add_header", {"key": "k", "file": FILE["name"], "file_size": FILE["size"]}, PREFIX),
+    ("plan", {"query": {"gpu": "h100-sxm5-80gb"}, "checkpoint": "k", "hub": None}, None),
+    ("plan", {"query": {"gpu": "no such card", "users": "x"}, "checkpoint": None, "hub": None}, None),
+    ("drop", {"key": "k"}, None),
+    ("plan", {"query": {}, "checkpoint": "k", "hub": None}, None),
+]
+
+
+def main(folder: str) -> None:
+    """Print a JSON list of {text, payload, reply}; the payload is base64 or null."""
+    sys.path.insert(0, folder)
+    from willitserve import api
+
+    requests = REQUESTS + [
+        (json.dumps({"method": method, "params": params}), payload) for method, params, payload in CALLS
+    ]
+    exchanges = [
+        {
+            "text": text,
+            "payload": None if payload is None else base64.b64encode(payload).decode(),
+            "reply": api.handle(text, payload),
+        }
+        for text, payload in requests
+    ]
+    json.dump(exchanges, sys.stdout)
+
+
+main(sys.argv[1])

@@ -1,0 +1,189 @@
+/**
+ * The files of the engine on their way in: all started before anything waits, counted as they arrive, and handed
+ * to Pyodide when it asks for them by the names it knows.
+ *
+ * @import { EngineFile } from "./engine/manifest.js"
+ */
+
+import { BootError, missingFile, unreachableFile } from "./boot-failure.js";
+
+/**
+ * @callback OnProgress
+ * @param {number} loaded bytes
+ * @param {number} total bytes
+ */
+
+export class Downloads {
+  #base;
+  #total;
+  #onProgress;
+  #fetch;
+  #signal;
+  #loaded = 0;
+  /** @type {Map<string, () => Promise<Response>>} */
+  #answers = new Map();
+  /** @type {(reason: unknown) => void} */
+  #fail = () => {};
+
+  /**
+   * @param {object} options
+   * @param {URL} options.base folder that the files' paths start from
+   * @param {readonly EngineFile[]} options.files all that this boot will need
+   * @param {OnProgress} options.onProgress
+   * @param {AbortSignal} options.signal stops every download
+   * @param {typeof globalThis.fetch} [options.fetch]
+   */
+  constructor({ base, files, onProgress, signal, fetch = globalThis.fetch.bind(globalThis) }) {
+    this.#base = base;
+    this.#total = files.reduce((sum, file) => sum + file.bytes, 0);
+    this.#onProgress = onProgress;
+    this.#signal = signal;
+    this.#fetch = fetch;
+    /**
+     * Rejects with the first failure of any file. Pyodide logs a failed download and waits for ever, so whoever
+     * waits for Pyodide waits for this too.
+     *
+     * @type {Promise<never>}
+     */
+    this.failure = new Promise((_, reject) => {
+      this.#fail = reject;
+    });
+    this.failure.catch(() => {});
+  }
+
+  /** @param {unknown} reason */
+  fail(reason) {
+    this.#fail(reason);
+  }
+
+  /** @param {EngineFile} file */
+  url(file) {
+    return new URL(file.path, this.#base);
+  }
+
+  /**
+   * Starts one file.
+   *
+   * @param {EngineFile} file
+   * @returns {Promise<Response>} always ok; rejected with a BootError
+   */
+  async start(file) {
+    try {
+      return await this.#load(file);
+    } catch (cause) {
+      const reason = cause instanceof BootError ? cause : new BootError(unreachableFile(file.path), { cause });
+      this.#fail(reason);
+      throw reason;
+    }
+  }
+
+  /**
+   * Starts a file that was packed with gzip, whatever the host does about compression.
+   *
+   * @param {EngineFile} file
+   * @returns {Promise<Response>} the unpacked file
+   */
+  async startGzip(file) {
+    const packed = await this.start(file);
+    try {
+      const unpacked = new Response(packed.body?.pipeThrough(new DecompressionStream("gzip")));
+      return new Response(await unpacked.arrayBuffer());
+    } catch (cause) {
+      this.#fail(cause);
+      throw cause;
+    }
+  }
+
+  /**
+   * Imports a script; it is counted when it is there, since the browser shows no part of it before.
+   *
+   * @template T
+   * @param {EngineFile} file
+   * @returns {Promise<T>}
+   */
+  async importScript(file) {
+    const url = this.url(file);
+    try {
+      const script = await import(url.href);
+      this.#count(file.bytes);
+      return script;
+    } catch (cause) {
+      const reason = await this.#whyNotImported(file, cause);
+      this.#fail(reason);
+      throw reason;
+    }
+  }
+
+  /**
+   * @param {string} name what Pyodide will ask for, in the engine's folder
+   * @param {() => Promise<Response>} answer
+   */
+  answer(name, answer) {
+    this.#answers.set(new URL(name, this.#base).href, answer);
+  }
+
+  /**
+   * Stands in for the worker's `fetch` while Python starts: what was started here is not fetched twice.
+   *
+   * @type {typeof globalThis.fetch}
+   */
+  fetch = (input, init) => {
+    const url = new URL(input instanceof Request ? input.url : input, this.#base).href;
+    const answer = this.#answers.get(url);
+    return answer ? answer() : this.#fetch(input, { signal: this.#signal, ...init });
+  };
+
+  /** @param {EngineFile} file */
+  async #load(file) {
+    const response = await this.#fetch(this.url(file), { signal: this.#signal });
+    if (!response.ok) {
+      await response.body?.cancel();
+      throw new BootError(missingFile(file.path, response.status));
+    }
+    // A copy is counted and the response itself goes on: only a response straight from the network has its
+    // compiled WebAssembly kept by the browser for the next visit.
+    this.#countBody(response.clone().body, file);
+    const isWasm = file.path.endsWith(".wasm");
+    if (isWasm && response.headers.get("content-type") !== "application/wasm") {
+      return new Response(response.body, { headers: { "content-type": "application/wasm" } });
+    }
+    return response;
+  }
+
+  /**
+   * @param {ReadableStream<Uint8Array> | null} body
+   * @param {EngineFile} file
+   */
+  async #countBody(body, file) {
+    const reader = body?.getReader();
+    try {
+      for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) {
+        this.#count(part.value.byteLength);
+      }
+    } catch (cause) {
+      this.#fail(new BootError(unreachableFile(file.path), { cause }));
+    }
+  }
+
+  /** @param {number} bytes */
+  #count(bytes) {
+    this.#loaded += bytes;
+    this.#onProgress(Math.min(this.#loaded, this.#total), this.#total);
+  }
+
+  /**
+   * A failed import does not say whether the script is missing or broken, so the server is asked again.
+   *
+   * @param {EngineFile} file
+   * @param {unknown} cause
+   */
+  async #whyNotImported(file, cause) {
+    try {
+      const response = await this.#fetch(this.url(file), { signal: this.#signal });
+      await response.body?.cancel();
+      return response.ok ? cause : new BootError(missingFile(file.path, response.status), { cause });
+    } catch {
+      return new BootError(unreachableFile(file.path), { cause });
+    }
+  }
+}
