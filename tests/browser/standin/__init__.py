@@ -1,0 +1,1 @@
+"""A pretended Hugging Face Hub with its CDN, over TLS under the real host names, for browser tests."""
