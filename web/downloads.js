@@ -23,7 +23,7 @@ export class Downloads {
   /** @type {Map<string, () => Promise<Response>>} */
   #answers = new Map();
   /** @type {(reason: unknown) => void} */
-  #fail = () => {};
+  #fail;
 
   /**
    * @param {object} options
@@ -39,6 +39,8 @@ export class Downloads {
     this.#onProgress = onProgress;
     this.#signal = signal;
     this.#fetch = fetch;
+    /** @type {(reason: unknown) => void} */
+    let fail = () => {};
     /**
      * Rejects with the first failure of any file. Pyodide logs a failed download and waits for ever, so whoever
      * waits for Pyodide waits for this too.
@@ -46,9 +48,10 @@ export class Downloads {
      * @type {Promise<never>}
      */
     this.failure = new Promise((_, reject) => {
-      this.#fail = reject;
+      fail = reject;
     });
     this.failure.catch(() => {});
+    this.#fail = fail;
   }
 
   /** @param {unknown} reason */
@@ -67,14 +70,8 @@ export class Downloads {
    * @param {EngineFile} file
    * @returns {Promise<Response>} always ok; rejected with a BootError
    */
-  async start(file) {
-    try {
-      return await this.#load(file);
-    } catch (cause) {
-      const reason = cause instanceof BootError ? cause : new BootError(unreachableFile(file.path), { cause });
-      this.#fail(reason);
-      throw reason;
-    }
+  start(file) {
+    return this.#failing(this.#load(file));
   }
 
   /**
@@ -83,15 +80,8 @@ export class Downloads {
    * @param {EngineFile} file
    * @returns {Promise<Response>} the unpacked file
    */
-  async startGzip(file) {
-    const packed = await this.start(file);
-    try {
-      const unpacked = new Response(packed.body?.pipeThrough(new DecompressionStream("gzip")));
-      return new Response(await unpacked.arrayBuffer());
-    } catch (cause) {
-      this.#fail(cause);
-      throw cause;
-    }
+  startGzip(file) {
+    return this.#failing(this.#loadGzip(file));
   }
 
   /**
@@ -101,17 +91,8 @@ export class Downloads {
    * @param {EngineFile} file
    * @returns {Promise<T>}
    */
-  async importScript(file) {
-    const url = this.url(file);
-    try {
-      const script = await import(url.href);
-      this.#count(file.bytes);
-      return script;
-    } catch (cause) {
-      const reason = await this.#whyNotImported(file, cause);
-      this.#fail(reason);
-      throw reason;
-    }
+  importScript(file) {
+    return this.#failing(this.#import(file));
   }
 
   /**
@@ -133,21 +114,62 @@ export class Downloads {
     return answer ? answer() : this.#fetch(input, { signal: this.#signal, ...init });
   };
 
+  /**
+   * Tells a failure to all who wait, also when nobody waits for this file yet or any more.
+   *
+   * @template T
+   * @param {Promise<T>} started
+   */
+  #failing(started) {
+    started.catch(this.#fail);
+    return started;
+  }
+
   /** @param {EngineFile} file */
   async #load(file) {
-    const response = await this.#fetch(this.url(file), { signal: this.#signal });
+    const response = await this.#request(file);
     if (!response.ok) {
       await response.body?.cancel();
       throw new BootError(missingFile(file.path, response.status));
     }
     // A copy is counted and the response itself goes on: only a response straight from the network has its
     // compiled WebAssembly kept by the browser for the next visit.
-    this.#countBody(response.clone().body, file);
+    this.#failing(this.#countBody(response.clone().body, file));
     const isWasm = file.path.endsWith(".wasm");
     if (isWasm && response.headers.get("content-type") !== "application/wasm") {
       return new Response(response.body, { headers: { "content-type": "application/wasm" } });
     }
     return response;
+  }
+
+  /** @param {EngineFile} file */
+  async #loadGzip(file) {
+    const packed = await this.#load(file);
+    const unpacked = new Response(packed.body?.pipeThrough(new DecompressionStream("gzip")));
+    return new Response(await unpacked.arrayBuffer());
+  }
+
+  /** @param {EngineFile} file */
+  async #import(file) {
+    try {
+      const script = await import(this.url(file).href);
+      this.#count(file.bytes);
+      return script;
+    } catch (cause) {
+      // A failed import does not say whether the script is missing or broken, so the server is asked again.
+      const response = await this.#request(file);
+      await response.body?.cancel();
+      throw response.ok ? cause : new BootError(missingFile(file.path, response.status), { cause });
+    }
+  }
+
+  /** @param {EngineFile} file */
+  async #request(file) {
+    try {
+      return await this.#fetch(this.url(file), { signal: this.#signal });
+    } catch (cause) {
+      throw new BootError(unreachableFile(file.path), { cause });
+    }
   }
 
   /**
@@ -161,7 +183,7 @@ export class Downloads {
         this.#count(part.value.byteLength);
       }
     } catch (cause) {
-      this.#fail(new BootError(unreachableFile(file.path), { cause }));
+      throw new BootError(unreachableFile(file.path), { cause });
     }
   }
 
@@ -169,21 +191,5 @@ export class Downloads {
   #count(bytes) {
     this.#loaded += bytes;
     this.#onProgress(Math.min(this.#loaded, this.#total), this.#total);
-  }
-
-  /**
-   * A failed import does not say whether the script is missing or broken, so the server is asked again.
-   *
-   * @param {EngineFile} file
-   * @param {unknown} cause
-   */
-  async #whyNotImported(file, cause) {
-    try {
-      const response = await this.#fetch(this.url(file), { signal: this.#signal });
-      await response.body?.cancel();
-      return response.ok ? cause : new BootError(missingFile(file.path, response.status), { cause });
-    } catch {
-      return new BootError(unreachableFile(file.path), { cause });
-    }
   }
 }
