@@ -72,7 +72,7 @@ export function parseModelReference(text) {
   if (HUB_HOSTS.has(host)) return parseAddress(`https://${trimmed}`);
   const at = trimmed.indexOf("@");
   if (at !== -1) return checked(trimmed.slice(0, at), trimmed.slice(at + 1));
-  return parseRepository(trimmed.split("/"));
+  return parseRepository(trimmed.replace(/\/+$/, "").split("/"));
 }
 
 /**

@@ -19,7 +19,6 @@ const NUMBERED_SHARD = /^model[_-](\d{5})-of-(\d{5,6})\.safetensors$/;
 export const MAX_CONCURRENCY = 16;
 /** So few files are read all at once: waiting for the first would cost more than the bytes it saves. */
 const SMALL_SET = 4;
-const SPARE_RATIO = 1.1;
 const SPARE_BYTES = 1_024;
 const MIN_READ_BYTES = 8_192;
 
@@ -50,7 +49,7 @@ export function guessShards(files) {
  */
 export function readSize(seenHeaderBytes) {
   if (seenHeaderBytes === 0) return FIRST_READ_BYTES;
-  return Math.max(MIN_READ_BYTES, Math.ceil(8 + seenHeaderBytes * SPARE_RATIO + SPARE_BYTES));
+  return Math.max(MIN_READ_BYTES, 8 + seenHeaderBytes + Math.ceil(seenHeaderBytes / 10) + SPARE_BYTES);
 }
 
 /**
@@ -111,28 +110,27 @@ export async function readHeaders({
     onProgress({ ...progress });
   };
 
-  /** @param {Iterable<number>} places */
-  const readAll = async (places) => {
-    const queue = places[Symbol.iterator]();
-    const worker = async () => {
-      for (let next = queue.next(); !next.done; next = queue.next()) await read(next.value);
-    };
-    await Promise.all(Array.from({ length: Math.min(concurrency, MAX_CONCURRENCY) }, worker));
+  const isSmall = files.length <= SMALL_SET;
+  const order = isSmall
+    ? [...files.keys()]
+    : new Set([last, ...files.keys()].filter((place) => place !== middle));
+  const queue = order.values();
+  const work = async () => {
+    for (const place of queue) await read(place);
   };
+  const workers = Math.min(concurrency, MAX_CONCURRENCY);
 
   try {
-    if (files.length <= SMALL_SET) {
-      await readAll(files.keys());
+    if (isSmall) {
+      await Promise.all(Array.from({ length: workers }, work));
     } else {
-      const others = new Set([last, ...files.keys()]);
-      others.delete(middle);
-      /** @type {Promise<void> | undefined} */
-      let othersRead;
+      /** @type {Promise<void[]> | undefined} */
+      let others;
       await read(middle, () => {
-        othersRead = readAll(others);
-        othersRead.catch((error) => ended.abort(error));
+        others = Promise.all(Array.from({ length: workers - 1 }, work));
+        others.catch((error) => ended.abort(error));
       });
-      await othersRead;
+      await Promise.all([others, work()]);
     }
   } catch (error) {
     ended.abort(error);

@@ -1,13 +1,13 @@
 // What the tests of the Hub reader call in the browser. Each gives {value} or {error}, beside the events on
 // the way.
 
-import { HubClient } from "../hub.js";
-import { HubError } from "../hub-errors.js";
-import { parseModelReference } from "../hub-reference.js";
-import { guessShards, readHeaders } from "../hub-shards.js";
+import { HubClient } from "../../../web/hub.js";
+import { HubError } from "../../../web/hub-errors.js";
+import { parseModelReference } from "../../../web/hub-reference.js";
+import { guessShards, readHeaders } from "../../../web/hub-shards.js";
 
-/** @import { HubEvent } from "../hub.js" */
-/** @import { Clock } from "../hub-retry.js" */
+/** @import { HubEvent } from "../../../web/hub.js" */
+/** @import { Clock } from "../../../web/hub-retry.js" */
 
 /**
  * @typedef {object} Setting
