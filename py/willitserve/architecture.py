@@ -1,6 +1,8 @@
-"""What decides cache, compute and widths of a decoder: read from config.json by `config.py`, used by the four numbers.
+"""What decides cache, compute and widths of a decoder: read from config.json by `config.py`, used by the four
+numbers.
 
-A layer keeps zero or more caches. The union of cache kinds is closed: a new kind breaks the type check, not a number.
+A layer keeps zero or more caches. The union of cache kinds is closed: a new kind breaks the type check, not a
+number.
 """
 
 from dataclasses import dataclass, field
@@ -54,7 +56,8 @@ class LatentAttention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexerCache:
-    """Keys of a sparse-attention indexer: `head_dim` bytes plus one FP32 scale per token, whatever the KV dtype."""
+    """Keys of a sparse-attention indexer: `head_dim` bytes plus one FP32 scale per token, whatever the KV
+    dtype."""
 
     head_dim: int
 
@@ -76,7 +79,7 @@ class CompressedAttention:
 class RecurrentState:
     """A state of fixed size per sequence: Mamba, gated delta nets, linear attention, short convolution."""
 
-    kind: Literal["mamba1", "mamba2", "gated-delta", "kda", "lightning", "short-conv", "rwkv"]
+    kind: Literal["mamba1", "mamba2", "gated-delta", "kda", "lightning", "short-conv", "rg-lru", "rwkv"]
     conv_elements: int
     """Elements of the convolution window: (kernel - 1) rows of the convolved width."""
     conv_dtype_bits: int
@@ -87,6 +90,8 @@ class RecurrentState:
     """Heads that tensor parallelism splits (0: the state is split by width)."""
     num_groups: int
     """Groups of B and C in Mamba-2, key heads of a delta net (0: none)."""
+    width: int = 0
+    """Input width of the output projection, elements: what tensor parallelism splits; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +160,7 @@ class Architecture:
     name: str
     """`architectures[0]` of config.json, or the model_type where the list is absent."""
     model_type: str
+    """Of the whole file; a multimodal model's language model has its own, `decoder_type`."""
     task: Literal["generate", "embed", "encoder-decoder"]
     """embed: an encoder without KV cache."""
     layers: tuple[Layer, ...]
@@ -174,7 +180,13 @@ class Architecture:
     """The config's `dtype` or `torch_dtype`, as written."""
     tie_word_embeddings: bool
     tie_because: str
+    decoder_type: str = ""
+    """`model_type` of the language model itself: the same for a plain text model."""
     not_understood: tuple[str, ...] = field(default=())
-    """Sentences about keys or layers this version cannot describe; figures that depend on them are withheld."""
+    """Sentences about keys or layers this version cannot describe; figures that depend on them are
+    withheld."""
+    kv_withheld: tuple[str, ...] = field(default=())
+    """The part of `not_understood` that concerns caches: not empty means that `kv_cache` refuses with a
+    ConfigError."""
     assumed: tuple[str, ...] = field(default=())
     """Sentences about values that the config leaves to its model class, with the reason they are taken."""
