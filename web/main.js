@@ -1,0 +1,238 @@
+/**
+ * Wires the parts of the page together: the only file that knows all of them. The page paints from its URL; the engine
+ * starts and the Hub is read at the same time; each answer of the core is drawn whole.
+ * @import { PlanReport } from "./report.d.ts"
+ * @import { Status } from "./protocol.js"
+ * @import { State } from "./state.js"
+ * @import { Trouble } from "./view/messages.js"
+ */
+
+import { EngineClient } from "./engine-client.js";
+import { NumberFormat } from "./format.js";
+import { HUB_ENDPOINT, HubClient } from "./hub.js";
+import { Planner } from "./planner.js";
+import { endpointOf, formatQuery, parseQuery, planQuery, withChanges } from "./state.js";
+import { Controls } from "./view/controls.js";
+import { find } from "./view/element.js";
+import { inputsContent, NUMBERS, panelContent } from "./view/four-numbers.js";
+import { GpuChooser } from "./view/gpu-chooser.js";
+import { LoadStatus } from "./view/load-status.js";
+import { MemoryBar } from "./view/memory-bar.js";
+import { AlertView, NoteList } from "./view/messages.js";
+import { Panel } from "./view/panel.js";
+import { ShareView } from "./view/share.js";
+import { StartupLog } from "./view/startup-log.js";
+import { TokenForm } from "./view/token-form.js";
+import { VerdictView } from "./view/verdict.js";
+
+/** Browsers refuse a page that rewrites its URL more often than about three times a second. */
+const URL_PAUSE_MS = 350;
+
+const root = document.documentElement;
+const { signal } = new AbortController();
+const format = new NumberFormat();
+const byId = (/** @type {string} */ id) => find(document, `#${id}`, HTMLElement);
+
+const link = parseQuery(location.search);
+const hasPlan = link.state.model !== undefined || link.state.gpu !== undefined;
+/** @type {State} */
+let state = hasPlan ? link.state : { ...parseQuery(root.dataset.start ?? "").state, ...link.state };
+/** @type {PlanReport | null} */
+let report = null;
+/** @type {Trouble | null} */
+let trouble = null;
+/** @type {Trouble | null} */
+let note = null;
+/** @type {string | null} */
+let token = null;
+
+const isEmbed = state.embed === "1";
+const hub = endpointOf(state, HUB_ENDPOINT);
+
+const alert = new AlertView(byId("alert"));
+const problems = new NoteList(byId("problems"));
+const warnings = new NoteList(byId("warnings"));
+const verdict = new VerdictView(document);
+const chooser = new GpuChooser(byId("chooser"));
+const bar = new MemoryBar(byId("memory-bar"), format, signal);
+const numbers = NUMBERS.map((name) => ({ name, panel: new Panel(byId(name), format) }));
+const inputs = new Panel(byId("inputs"), format);
+const startupLog = new StartupLog(byId("startup"));
+const loadStatus = new LoadStatus(byId("load-status"), format);
+const controls = new Controls(document, format, signal);
+const share = new ShareView(byId("share"), () => addressOf(state), signal);
+const tokenForm = new TokenForm(find(document, "#token", HTMLDetailsElement), signal);
+
+/** @param {State} of the query of its link, defaults left out */
+const queryOf = (of) => formatQuery(of, report?.defaults);
+/** @param {State} of */
+const addressOf = (of) => new URL(queryOf(of), location.href).href;
+/** @param {Readonly<Record<string, string>>} changes */
+const linkTo = (changes) => queryOf(withChanges(state, changes));
+
+function paint() {
+  if (state.theme !== undefined) root.dataset.theme = state.theme;
+  if (isEmbed) root.dataset.embed = "1";
+  controls.set(state, {});
+  verdict.ask(questionOf(state));
+  showProblems();
+}
+
+const engine = new EngineClient({ onStatus: showEngine });
+const planner = new Planner({
+  engine,
+  createHub: () =>
+    new HubClient({
+      endpoint: hub.endpoint,
+      token: hub.takesToken ? token : null,
+      onEvent: (event) => {
+        if (event.kind === "waiting") loadStatus.model({ stage: "waiting", secondsLeft: event.secondsLeft });
+      },
+    }),
+  // An embed is opened by every reader of a page: it asks the Hub only about models that the catalog does not have.
+  readsLive: !isEmbed,
+  events: {
+    onAnswer: showAnswer,
+    onPending: () => {
+      root.dataset.answer = "pending";
+    },
+    onTrouble: (found) => {
+      trouble = found;
+      alert.update(found);
+      if (found !== null) root.dataset.answer = "error";
+    },
+    onNote: (found) => {
+      note = found;
+      showWarnings();
+    },
+    onProgress: (progress) => loadStatus.model(progress),
+    onGated: (gated) =>
+      tokenForm.update({ wanted: gated, host: new URL(hub.endpoint).host, taken: hub.takesToken }),
+  },
+  signal,
+});
+
+/** @param {Status} status */
+function showEngine({ stage, boot, loaded = 0, total = 0, error }) {
+  root.dataset.engine = stage;
+  root.dataset.boot = boot;
+  loadStatus.engine({ stage, loaded, total });
+  if (error !== undefined) {
+    alert.update(error);
+    root.dataset.answer = "error";
+  }
+}
+
+/**
+ * @param {PlanReport} answer
+ * @param {boolean} isFinal
+ */
+function showAnswer(answer, isFinal) {
+  report = answer;
+  byId("plan-report").textContent = JSON.stringify(answer);
+  verdict.update(answer, linkTo);
+  chooser.update(answer.choices, linkTo);
+  bar.update(answer);
+  for (const { name, panel } of numbers) panel.update(panelContent(name, answer));
+  inputs.update(inputsContent(answer));
+  startupLog.update(answer.startup_log);
+  controls.setReport(answer);
+  share.update(answer.model, state.model ?? "");
+  showProblems();
+  showWarnings();
+  byId("versions").textContent = Object.entries(answer.versions)
+    .map(([name, version]) => `${name} ${version}`)
+    .join(" · ");
+  find(document, "#whole-page", HTMLAnchorElement).href = linkTo({ embed: "" });
+  document.title = `${answer.verdict.sentence} Will it serve?`;
+  root.dataset.answer = trouble !== null ? "error" : isFinal ? "ready" : "pending";
+}
+
+function showProblems() {
+  const found = [...link.problems, ...(report?.problems ?? [])];
+  problems.update(found.map(({ sentence }) => ({ message: sentence })));
+}
+
+function showWarnings() {
+  const found = (report?.warnings ?? []).map(({ sentence }) => ({ message: sentence }));
+  const endpoint =
+    state.endpoint === undefined
+      ? []
+      : [
+          {
+            message: `This link reads models from ${new URL(hub.endpoint).host}, not from the Hugging Face Hub.`,
+          },
+        ];
+  warnings.update([
+    ...endpoint,
+    ...found,
+    ...(note === null ? [] : [{ message: `The Hub was not read: ${note.message}`, quiet: true }]),
+  ]);
+}
+
+/** @param {State} asked */
+function questionOf({ model, gpu, users, context }) {
+  if (model === undefined || gpu === undefined) return "Which model, on which card?";
+  const load = [
+    users === undefined ? "" : `${users} users`,
+    context === undefined ? "" : `${context} tokens`,
+  ].filter((part) => part !== "");
+  return `Will ${model} serve ${load.length > 0 ? `${load.join(" at ")} ` : ""}on ${gpu}?`;
+}
+
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let urlTimer;
+
+/** @param {State} next */
+function change(next) {
+  const sameModel = next.model === state.model;
+  state = next;
+  link.problems.length = 0;
+  controls.set(state, report?.query ?? {});
+  if (!sameModel) verdict.ask(questionOf(state));
+  planner.ask(planQuery(state));
+  clearTimeout(urlTimer);
+  urlTimer = setTimeout(() => history.replaceState(null, "", queryOf(state)), URL_PAUSE_MS);
+}
+
+document.addEventListener(
+  "plan-change",
+  (event) => change(withChanges(state, /** @type {CustomEvent<Record<string, string>>} */ (event).detail)),
+  { signal },
+);
+document.addEventListener(
+  "token",
+  (event) => {
+    token = /** @type {CustomEvent<string | null>} */ (event).detail;
+    planner.reload();
+  },
+  { signal },
+);
+document.addEventListener(
+  "click",
+  (event) => {
+    const anchor = event.target instanceof Element ? event.target.closest("a[data-apply]") : null;
+    if (
+      !(anchor instanceof HTMLAnchorElement) ||
+      event.button !== 0 ||
+      event.metaKey ||
+      event.ctrlKey ||
+      event.shiftKey ||
+      event.altKey
+    )
+      return;
+    event.preventDefault();
+    change(parseQuery(anchor.search).state);
+  },
+  { signal },
+);
+
+if (isEmbed && parent !== window) {
+  new ResizeObserver(() => {
+    parent.postMessage({ kind: "will-it-serve:height", height: root.scrollHeight }, "*");
+  }).observe(document.body);
+}
+
+paint();
+planner.ask(planQuery(state));
+planner.catalog.then((catalog) => controls.setCatalog(catalog)).catch(() => {});

@@ -1,0 +1,246 @@
+/**
+ * Keeps the answer in step with what is asked: which model is read, what the core knows of it so far, and one question
+ * to the core at a time. Of the questions that wait only the latest is asked: a slider makes more than the core answers.
+ * @import { Catalog, PlanReport } from "./report.d.ts"
+ * @import { EngineClient } from "./engine-client.js"
+ * @import { HubTotals } from "./checkpoint-loader.js"
+ * @import { HubClient } from "./hub.js"
+ * @import { ModelProgress } from "./view/load-status.js"
+ * @import { Trouble } from "./view/messages.js"
+ */
+
+import { loadCheckpoint, NoCheckpointError } from "./checkpoint-loader.js";
+import { HubError } from "./hub-errors.js";
+import { parseModelReference } from "./hub-reference.js";
+import { EngineError } from "./protocol.js";
+
+/**
+ * @typedef {object} PlannerEvents
+ * @property {(report: PlanReport, isFinal: boolean) => void} onAnswer isFinal: nothing that is on its way would change it,
+ *   except live headers in place of the catalog's
+ * @property {() => void} onPending the answer now shown is to one of the earlier questions
+ * @property {(trouble: Trouble | null) => void} onTrouble what keeps the model from being answered; null: nothing
+ * @property {(note: Trouble | null) => void} onNote why the catalog's headers are not replaced by live ones
+ * @property {(progress: ModelProgress) => void} onProgress
+ * @property {(gated: boolean) => void} onGated whether the model's files are gated
+ *
+ * @typedef {object} Reading what is known of the model that is asked about
+ * @property {string} name as the query spells it
+ * @property {AbortController} life
+ * @property {string | null} key the core's key, once its headers are in
+ * @property {HubTotals | null} totals
+ * @property {boolean} inCatalog
+ * @property {boolean} isOver reading has come to its end, well or not
+ * @property {Trouble | null} failure
+ */
+
+export class Planner {
+  #engine;
+  #createHub;
+  #events;
+  #signal;
+  /** @type {Promise<Catalog>} */
+  #catalog;
+  /** @type {Readonly<Record<string, string>>} */
+  #query = {};
+  /** @type {Reading | null} */
+  #reading = null;
+  /** Whether live headers are read for models that the catalog answers. */
+  #readsLive;
+  #isAsking = false;
+  #askAgain = false;
+
+  /**
+   * @param {object} options
+   * @param {Pick<EngineClient, "call">} options.engine
+   * @param {() => HubClient} options.createHub with the endpoint and token that are set now
+   * @param {boolean} options.readsLive whether the Hub is read for models that the catalog answers
+   * @param {PlannerEvents} options.events
+   * @param {AbortSignal} options.signal ends everything
+   */
+  constructor({ engine, createHub, readsLive, events, signal }) {
+    this.#engine = engine;
+    this.#createHub = createHub;
+    this.#readsLive = readsLive;
+    this.#events = events;
+    this.#signal = signal;
+    this.#catalog = engine.call("catalog", {}, { signal });
+    this.#catalog.catch(() => {});
+  }
+
+  /** What the core can plan with; rejected when the engine does not start. */
+  get catalog() {
+    return this.#catalog;
+  }
+
+  /**
+   * Asks anew; a change of the model starts reading it.
+   * @param {Readonly<Record<string, string>>} query
+   */
+  ask(query) {
+    this.#query = query;
+    const name = query.model ?? "";
+    if (this.#reading?.name !== name) this.#start(name);
+    this.#events.onPending();
+    void this.#plan();
+  }
+
+  /** Reads the model again, with another token perhaps. */
+  reload() {
+    if (this.#reading === null) return;
+    this.#start(this.#reading.name);
+    this.#events.onPending();
+    void this.#plan();
+  }
+
+  /** @param {string} name */
+  #start(name) {
+    const before = this.#reading;
+    before?.life.abort();
+    if (before?.key) this.#engine.call("drop", { key: before.key }, { signal: this.#signal }).catch(() => {});
+    /** @type {Reading} */
+    const reading = {
+      name,
+      life: new AbortController(),
+      key: null,
+      totals: null,
+      inCatalog: false,
+      isOver: false,
+      failure: null,
+    };
+    this.#reading = reading;
+    this.#events.onTrouble(null);
+    this.#events.onNote(null);
+    this.#events.onGated(false);
+    this.#events.onProgress({ stage: "none" });
+    void this.#read(reading);
+  }
+
+  /** @param {Reading} reading */
+  async #read(reading) {
+    const signal = AbortSignal.any([this.#signal, reading.life.signal]);
+    const reference = parseModelReference(reading.name);
+    void this.#lookUp(reading, signal);
+    try {
+      if (reference.kind === "problem") {
+        if (reference.code !== "empty")
+          reading.failure = { message: reference.message, hint: reference.hint };
+        return;
+      }
+      if (!this.#readsLive && (await this.#isInCatalog(reading.name))) return;
+      reading.key = await loadCheckpoint({
+        engine: this.#engine,
+        hub: this.#createHub(),
+        reference,
+        signal,
+        onProgress: (progress) => {
+          if (!signal.aborted) this.#events.onProgress(progress);
+        },
+        onTotals: (totals) => {
+          reading.totals = totals;
+          this.#events.onGated(totals.gated);
+          void this.#plan();
+        },
+      });
+    } catch (error) {
+      if (signal.aborted) return;
+      reading.failure = troubleOf(error);
+      if (isGated(error)) this.#events.onGated(true);
+    } finally {
+      if (!signal.aborted) {
+        reading.isOver = true;
+        this.#events.onProgress({ stage: "done" });
+        this.#tellFailure(reading);
+        void this.#plan();
+      }
+    }
+  }
+
+  /**
+   * @param {Reading} reading
+   * @param {AbortSignal} signal
+   */
+  async #lookUp(reading, signal) {
+    const found = await this.#isInCatalog(reading.name).catch(() => false);
+    if (signal.aborted || !found) return;
+    reading.inCatalog = true;
+    this.#tellFailure(reading);
+    void this.#plan();
+  }
+
+  /**
+   * Whether the catalog describes a model at the revision asked for.
+   * @param {string} name
+   */
+  async #isInCatalog(name) {
+    const reference = parseModelReference(name);
+    if (reference.kind === "problem") return false;
+    const { models } = await this.#catalog;
+    const entry = models.find(({ id }) => id.toLowerCase() === reference.id.toLowerCase());
+    return entry !== undefined && (reference.revision === null || entry.revision === reference.revision);
+  }
+
+  /** @param {Reading} reading */
+  #tellFailure({ failure, inCatalog, life }) {
+    if (failure === null || life.signal.aborted) return;
+    this.#events.onTrouble(inCatalog ? null : failure);
+    this.#events.onNote(inCatalog ? failure : null);
+  }
+
+  async #plan() {
+    if (this.#isAsking) {
+      this.#askAgain = true;
+      return;
+    }
+    this.#isAsking = true;
+    do {
+      this.#askAgain = false;
+      await this.#planOnce();
+    } while (this.#askAgain);
+    this.#isAsking = false;
+  }
+
+  async #planOnce() {
+    const reading = this.#reading;
+    if (reading === null || !hasAnswer(reading)) return;
+    const { key, totals, life } = reading;
+    const signal = AbortSignal.any([this.#signal, life.signal]);
+    const isWhole = key !== null || reading.inCatalog || reading.isOver;
+    try {
+      /** @type {PlanReport} */
+      const report = await this.#engine.call(
+        "plan",
+        { query: this.#query, checkpoint: key, hub: key !== null || reading.inCatalog ? null : totals },
+        { signal },
+      );
+      this.#events.onAnswer(report, isWhole && !this.#askAgain);
+    } catch (error) {
+      if (!signal.aborted) this.#events.onTrouble(troubleOf(error));
+    }
+  }
+}
+
+/**
+ * Whether the core has something to plan with, or will never have more.
+ * @param {Reading} reading
+ */
+function hasAnswer({ key, totals, inCatalog, isOver }) {
+  return key !== null || totals !== null || inCatalog || isOver;
+}
+
+/** @param {unknown} error @returns {Trouble} */
+function troubleOf(error) {
+  if (error instanceof HubError) return { message: error.message, hint: error.hint, link: error.link };
+  if (error instanceof EngineError) return { message: error.message, hint: error.hint ?? "" };
+  if (error instanceof NoCheckpointError) return { message: error.message };
+  const what = error instanceof Error ? error.message : String(error);
+  return {
+    message: `The page itself failed: ${what}.`,
+    hint: "Reload it; if it happens again, report this sentence.",
+  };
+}
+
+/** @param {unknown} error */
+function isGated(error) {
+  return error instanceof HubError && ["gated", "gated-not-approved", "bad-token"].includes(error.code);
+}
