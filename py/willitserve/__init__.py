@@ -1,1 +1,3 @@
-"""Will it serve? Memory, bandwidth, precision and scaling of a model on a GPU, from headers and config alone."""
+"""Will it serve? Memory, bandwidth, precision, scaling of a model on a GPU, from headers and config alone."""
+
+__version__ = "0.1.0"

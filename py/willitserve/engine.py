@@ -1,7 +1,7 @@
 """What an engine version does by itself: its defaults, what it takes from the budget, how fast its steps are.
 
-One entry of `catalog/engines/*.yaml` is one span of versions that behave alike. Figures keep the unit of their key;
-conversion to base units happens in the properties here, once.
+One entry of `catalog/engines/*.yaml` is one span of versions that behave alike. Figures keep the unit of
+their key; conversion to base units happens in the properties here, once.
 """
 
 from typing import Literal
@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from willitserve.record import Record
-from willitserve.units import GIB
+from willitserve.units import GB, GIB
 
 
 class BatchLimits(Record):
@@ -26,7 +26,8 @@ class BatchLimits(Record):
 
 
 class Overhead(Record):
-    """The engine's own memory beside weights and KV cache: laws fitted on measured starts, and the error they left."""
+    """The engine's own memory beside weights and KV cache: laws fitted on measured starts, and the error they
+    left."""
 
     sampler_logits_copies: float
     """Peak of the sampler's dummy run, in FP32 logits of max_num_seqs x vocabulary."""
@@ -86,11 +87,29 @@ class StepTime(Record):
 
 
 class AllReduce(Record):
-    """Time of one all-reduce kernel: alpha + bytes / beta, by number of ranks."""
+    """Time of one all-reduce kernel, alpha + bytes / beta by number of ranks, and the cards it stands for."""
 
+    links: list[str]
+    """Link types of the catalog that it was measured on."""
+    architectures: list[str] = Field(default_factory=list)
+    """Empty: any."""
+    memory_types: list[str] = Field(default_factory=list)
+    """Empty: any."""
+    pcie: str = ""
+    """Start of the PCIe generation, empty: any."""
+    measured: bool = True
+    """False: no measurement for such cards exists; the nearest kind stands in."""
     alpha_us: dict[int, float]
     beta_gb_per_s: dict[int, float]
     source: str
+
+    def seconds(self, num_bytes: int, ranks: int) -> float:
+        """One all-reduce of `num_bytes` over `ranks` GPUs, seconds; the next measured width stands for
+        others."""
+        if ranks < 2:
+            return 0.0
+        width = min((n for n in self.alpha_us if n >= ranks), default=max(self.alpha_us))
+        return self.alpha_us[width] * 1e-6 + num_bytes / (self.beta_gb_per_s[width] * GB)
 
 
 class EngineSpec(Record):
@@ -110,8 +129,11 @@ class EngineSpec(Record):
     """Whether an estimate of graph memory is taken from the KV pool."""
     printed_tokens: Literal["blocks", "concurrency"]
     """blocks: blocks // groups x block_size; concurrency: max_concurrency x max_model_len."""
-    window_in_flight: bool
-    """Whether a window layer also holds the tokens of the prefill in flight."""
+    in_flight_batches: int
+    """Batches of max_num_batched_tokens that a window layer keeps beyond its window (0: none, 2:
+    asynchronous)."""
+    marlin_tile: tuple[int, int] | None = None
+    """Smallest output and input of a 4-bit kernel that pads nothing; None: the engine pads, or falls back."""
     log_lines: dict[str, str]
     """Form of the start-up lines, by what they say."""
     overhead: Overhead
@@ -136,4 +158,4 @@ class EngineFile(Record):
     sources: dict[str, str]
     engines: list[EngineSpec]
     all_reduce: dict[str, AllReduce] = Field(default_factory=dict)
-    """By card group: `a100-sxm`, `h100-sxm`, `pcie`, …"""
+    """By kind of link, in the file's order: the first that matches a card holds for it."""

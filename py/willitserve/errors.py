@@ -12,7 +12,8 @@ WillItServeError                 code "willitserve"
 
 
 class WillItServeError(Exception):
-    """Base of every error that a caller may show: `message` says what was found and where, `hint` what to do."""
+    """Base of every error that a caller may show: `message` says what was found and where, `hint` what to
+    do."""
 
     code = "willitserve"
 

@@ -1,4 +1,5 @@
-"""The base of every model that crosses a boundary: frozen, closed to unknown keys, documented by field docstrings."""
+"""The base of every model that crosses a boundary: frozen, closed to unknown keys, documented by field
+docstrings."""
 
 from pydantic import BaseModel, ConfigDict
 

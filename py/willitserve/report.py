@@ -1,4 +1,5 @@
-"""All that crosses to the page, the terminal and the tests: figures with their basis, the verdict, the plan."""
+"""All that crosses to the page, the terminal and the tests: figures with their basis, the verdict, the
+plan."""
 
 from typing import Literal
 
@@ -7,10 +8,17 @@ from pydantic import Field
 from willitserve.record import Record
 
 Basis = Literal["exact", "derived", "estimated", "assumed", "unknown"]
-"""exact: read; derived: arithmetic on exact; estimated: a fitted model, with a band; assumed: with the reason; unknown: withheld."""
+"""exact: read; derived: arithmetic on exact; estimated: a fitted model, with a band; assumed: with the
+reason; unknown: withheld."""
 
 VerdictCode = Literal[
-    "serves", "serves-with-changes", "context-too-long", "serves-nobody", "does-not-fit", "will-not-start", "unknown"
+    "serves",
+    "serves-with-changes",
+    "context-too-long",
+    "serves-nobody",
+    "does-not-fit",
+    "will-not-start",
+    "unknown",
 ]
 State = Literal["ok", "tight", "no", "unknown"]
 
@@ -78,10 +86,13 @@ class RejectedTp(Record):
     reason: str
 
 
+SegmentKey = Literal["weights", "overhead", "kv_used", "kv_free", "outside", "unusable"]
+
+
 class BarSegment(Record):
     """A stretch of the memory bar of one card."""
 
-    key: Literal["weights", "overhead", "kv_used", "kv_free", "outside", "unusable"]
+    key: SegmentKey
     label: str
     bytes: int
     ratio: float
@@ -170,7 +181,8 @@ class ModelFacts(Record):
     source: Literal["catalog", "hub", "folder", "hub-totals", "none"]
     source_sentence: str
     architecture: str | None
-    gated: bool
+    gated: bool | None
+    """Whether the Hub asks for a licence first; None: not known."""
     num_params: int | None
     num_active_params: int | None
     weight_bytes: int | None
@@ -232,7 +244,7 @@ class InspectReport(Record):
     architecture: str
     num_params: int | None
     num_active_params: int | None
-    num_draft_params: int
+    num_draft_params: int | None
     weight_bytes: int
     bytes_per_param: float | None
     quantization: str | None

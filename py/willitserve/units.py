@@ -1,4 +1,5 @@
-"""Constants of measure. GiB = 2**30 B is what engines and drivers print; GB = 10**9 B is what datasheets print."""
+"""Constants of measure. GiB = 2**30 B is what engines and drivers print; GB = 10**9 B is what datasheets
+print."""
 
 KIB = 2**10
 MIB = 2**20

@@ -1,0 +1,349 @@
+"""The four numbers of one request on one card, before they become sentences: the arithmetic that every view
+shares."""
+
+from dataclasses import dataclass, replace
+
+from willitserve import bandwidth, memory, precision, scaling
+from willitserve.architecture import Architecture
+from willitserve.catalog import Catalog
+from willitserve.checkpoint import Checkpoint
+from willitserve.engine import BatchLimits, EngineSpec
+from willitserve.gpu import GpuSpec, TotalMemory
+from willitserve.kv_cache import layers_of_stages
+from willitserve.report import RejectedTp
+from willitserve.request import PlanRequest
+from willitserve.units import GIB
+from willitserve.weights import WEIGHT_FORMATS, WeightFormat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A model that is understood well enough to be planned with."""
+
+    architecture: Architecture
+    checkpoint: Checkpoint
+    quantization: scaling.ShardedQuantization | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """Number 2 at the asked users and context; None: not known for this card."""
+
+    step: bandwidth.StepBytes
+    ceiling: bandwidth.Ceiling
+    one_user: bandwidth.Ceiling
+    low: float | None
+    high: float | None
+    ttft_low: float | None
+    ttft_high: float | None
+    input_tokens: int
+    because: str
+    """Why there is no band, or what it rests on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """All numbers of one request; the fullest rank decides."""
+
+    request: PlanRequest
+    gpu: GpuSpec
+    engine: EngineSpec
+    task: str
+    """As in Architecture."""
+    context: int
+    context_is_default: bool
+    total: TotalMemory | None
+    utilization: float
+    limits: BatchLimits
+    max_num_seqs: int
+    batched_tokens: int
+    weight_format: WeightFormat | None
+    run_dtype: str
+    dtype_change: str | None
+    refusals: tuple[RejectedTp, ...]
+    """Rules by which the engine will not start as asked; `tp` is the asked one."""
+    kv_dtype: str
+    kv_dtype_bits: int
+    kv_dtype_because: str
+    ranks: tuple[memory.RankMemory, ...]
+    rank: memory.RankMemory
+    """The rank that decides: the one with the fewest blocks."""
+    requested_bytes: int | None
+    pool_bytes: int | None
+    """KV pool of the deciding rank, bytes, not below zero."""
+    missing_bytes: int
+    """By how much weights and overhead exceed the budget, bytes; 0 where there is a pool."""
+    band_bytes: int
+    """Half width of the band of the pool, bytes."""
+    pool: memory.Pool | None
+    speed: Speed | None
+    valid_tp: tuple[int, ...]
+    rejected_tp: tuple[RejectedTp, ...]
+
+    @property
+    def max_users(self) -> int | None:
+        """Requests of `context` tokens that run at once: by blocks, and by the engine's limit on
+        sequences."""
+        if self.pool is None or self.pool.max_users is None:
+            return None
+        return min(self.pool.max_users, self.max_num_seqs)
+
+
+def default_context(architecture: Architecture, at_most: int | None) -> int:
+    """The context that is planned when none is asked for: what the engine would take, capped for a page."""
+    longest = architecture.max_model_len or 8192
+    return longest if at_most is None else min(longest, at_most)
+
+
+def pick_weight_format(request: PlanRequest) -> WeightFormat | None:
+    """The format that the request brings the block matrices to; None: as stored."""
+    return None if request.weights == "checkpoint" else WEIGHT_FORMATS[request.weights]
+
+
+def _total_memory(request: PlanRequest, gpu: GpuSpec) -> TotalMemory | None:
+    if request.mem_gib is not None:
+        return TotalMemory(round(request.mem_gib * GIB), "exact", "as given in the request")
+    return gpu.total_memory
+
+
+def _start_rules(
+    architecture: Architecture,
+    quantization: scaling.ShardedQuantization | None,
+    request: PlanRequest,
+    *,
+    context: int,
+    dtype_refusal: str | None,
+) -> tuple[RejectedTp, ...]:
+    found: list[RejectedTp] = []
+    rejected = scaling.check_tp(architecture, request.tp, quantization=quantization)
+    if rejected is not None:
+        found.append(rejected)
+    if dtype_refusal is not None:
+        found.append(RejectedTp(tp=request.tp, rule="bf16 on old cards", reason=dtype_refusal))
+    longest = architecture.max_model_len
+    if longest is not None and context > longest:
+        reason = (
+            f"{context:,} tokens is more than the model's {longest:,} ({architecture.max_model_len_because}),"
+            " so the engine refuses that max_model_len."
+        )
+        found.append(RejectedTp(tp=request.tp, rule="context", reason=reason))
+    if request.pp > len(architecture.layers):
+        reason = f"{request.pp} pipeline stages are more than the {len(architecture.layers)} layers."
+        found.append(RejectedTp(tp=request.tp, rule="pipeline", reason=reason))
+    return tuple(found)
+
+
+def assess(
+    catalog: Catalog,
+    subject: Subject,
+    request: PlanRequest,
+    gpu: GpuSpec,
+    engine: EngineSpec,
+    *,
+    page_context: int | None = None,
+) -> Assessment:
+    """Work the four numbers out. `page_context` caps the context that is taken when none was asked for."""
+    architecture, checkpoint = subject.architecture, subject.checkpoint
+    context = request.context or default_context(architecture, page_context)
+    total = _total_memory(request, gpu)
+    limits = engine.batch_limits_for(
+        total_gib=total.total_bytes / GIB if total else 0.0,
+        device_name=gpu.name,
+        capability=gpu.compute_capability or "",
+    )
+    batched_tokens = request.batched or limits.max_num_batched_tokens
+    max_num_seqs = request.seqs or min(limits.max_num_seqs, batched_tokens)
+    utilization = request.util or engine.gpu_memory_utilization
+    weight_format = pick_weight_format(request)
+
+    bf16 = precision.answer_for(catalog.formats, "bf16", gpu.compute_capability)
+    run, change, refusal = precision.run_dtype(
+        request.dtype, architecture.dtype, bf16=bf16, capability=gpu.compute_capability
+    )
+    run_bits = 32 if run == "float32" else 16
+    kv_name, kv_bits, kv_because = precision.kv_dtype(request.kv, run=run)
+
+    num_stages = min(request.pp, len(architecture.layers))
+    ranks = memory.rank_memory(
+        checkpoint,
+        architecture,
+        engine.overhead,
+        tp=request.tp,
+        pp=num_stages,
+        run_dtype_bits=run_bits,
+        kv_dtype_bits=kv_bits,
+        weight_format=weight_format,
+        max_num_seqs=max_num_seqs,
+        batched_tokens=batched_tokens,
+        block_size=engine.block_size,
+        in_flight_batches=engine.in_flight_batches,
+        eager=request.eager,
+    )
+    requested = memory.requested_bytes(total.total_bytes, utilization) if total else None
+
+    def pool_of(rank: memory.RankMemory) -> int | None:
+        if requested is None or rank.beside_kv is None:
+            return None
+        graphs = rank.cuda_graphs if engine.subtracts_cuda_graphs else 0
+        return requested - rank.beside_kv - graphs
+
+    def fill(rank: memory.RankMemory) -> memory.Pool | None:
+        room = pool_of(rank)
+        if room is None:
+            return None
+        return memory.fill_pool(rank, max(0, room), context=context, printed_tokens=engine.printed_tokens)
+
+    # All stages get the block count of the poorest one.
+    filled = [(rank, fill(rank)) for rank in ranks]
+    rank, pool = min(filled, key=lambda item: (item[1].concurrency or 0.0) if item[1] else 0.0)
+    room = pool_of(rank)
+    overhead = engine.overhead
+    band = (
+        (rank.activation or 0) * overhead.activation_error_ratio
+        + overhead.non_torch_error_gib * GIB
+        + (overhead.cuda_graph_error_gib * GIB if engine.subtracts_cuda_graphs and not request.eager else 0)
+    )
+    quantization = subject.quantization
+    if quantization is not None and engine.marlin_tile is not None:
+        quantization = replace(quantization, tile=engine.marlin_tile)
+    valid, rejected = scaling.valid_tp(architecture, quantization=quantization)
+    return Assessment(
+        request=request,
+        gpu=gpu,
+        engine=engine,
+        task=architecture.task,
+        context=context,
+        context_is_default=request.context is None,
+        total=total,
+        utilization=utilization,
+        limits=limits,
+        max_num_seqs=max_num_seqs,
+        batched_tokens=batched_tokens,
+        weight_format=weight_format,
+        run_dtype=run,
+        dtype_change=change,
+        refusals=_start_rules(architecture, quantization, request, context=context, dtype_refusal=refusal),
+        kv_dtype=kv_name,
+        kv_dtype_bits=kv_bits,
+        kv_dtype_because=kv_because,
+        ranks=tuple(ranks),
+        rank=rank,
+        requested_bytes=requested,
+        pool_bytes=None if room is None else max(0, room),
+        missing_bytes=0 if room is None else max(0, -room),
+        band_bytes=round(band),
+        pool=pool,
+        speed=_speed(catalog, subject, request, gpu, engine, context, run_bits, kv_bits, weight_format),
+        valid_tp=tuple(valid),
+        rejected_tp=tuple(rejected),
+    )
+
+
+def _math_format(catalog: Catalog, gpu: GpuSpec, weight_bits: int, weight_format: WeightFormat | None) -> str:
+    """The format in which the card multiplies weights of that width, as `dense_tflops` spells it."""
+    names = {4: ("nvfp4", "mxfp4"), 8: ("fp8", "int8")}.get(weight_bits, ())
+    if weight_format is not None and weight_format.name in names:
+        names = (weight_format.name,)
+    for row in precision.LADDER:
+        if row.name not in names:
+            continue
+        if precision.answer_for(catalog.formats, row.table_name, gpu.compute_capability) == "native":
+            return "fp4" if weight_bits == 4 else row.hardware
+    return "bf16"
+
+
+def _speed(
+    catalog: Catalog,
+    subject: Subject,
+    request: PlanRequest,
+    gpu: GpuSpec,
+    engine: EngineSpec,
+    context: int,
+    run_bits: int,
+    kv_bits: int,
+    weight_format: WeightFormat | None,
+) -> Speed | None:
+    card_bandwidth = gpu.bandwidth_bytes_per_s
+    if card_bandwidth is None:
+        return None
+    architecture, checkpoint = subject.architecture, subject.checkpoint
+    stages = layers_of_stages(len(architecture.layers), min(request.pp, len(architecture.layers)))
+
+    def read(users: int) -> bandwidth.StepBytes:
+        return bandwidth.read_bytes(
+            checkpoint,
+            architecture,
+            tp=request.tp,
+            stages=stages,
+            users=users,
+            context=context,
+            run_dtype_bits=run_bits,
+            kv_dtype_bits=kv_bits,
+            weight_format=weight_format,
+        )
+
+    step = read(request.users)
+    bound = bandwidth.ceiling(step, bandwidth_bytes_per_s=card_bandwidth, users=request.users)
+    one_user = bound
+    if request.users > 1:
+        one_user = bandwidth.ceiling(read(1), bandwidth_bytes_per_s=card_bandwidth, users=1)
+    input_tokens = request.input or context
+    klass = bandwidth.card_class(gpu)
+    unknown = Speed(
+        step=step,
+        ceiling=bound,
+        one_user=one_user,
+        low=None,
+        high=None,
+        ttft_low=None,
+        ttft_high=None,
+        input_tokens=input_tokens,
+        because="no measurements of cards of this class are in the fit: only the ceiling is given",
+    )
+    if klass is None:
+        return unknown
+    table = bandwidth.all_reduce_of(gpu, catalog.all_reduce, tp=request.tp)
+    if request.tp > 1 and table is None:
+        return replace(
+            unknown, because="no all-reduce times are known for this card's link: only the ceiling is given"
+        )
+    weight_bits = bandwidth.weight_width(checkpoint, weight_format)
+    math_format = _math_format(catalog, gpu, weight_bits, weight_format)
+    flops = (
+        gpu.dense_flops_per_s(math_format) or gpu.dense_flops_per_s("bf16") or gpu.dense_flops_per_s("fp16")
+    )
+    machine = bandwidth.Machine(
+        bandwidth_bytes_per_s=card_bandwidth, card_class=klass, dense_flops_per_s=flops, all_reduce=table
+    )
+    constants = engine.step_time
+    active = bandwidth.active_block_params(checkpoint, architecture)
+    seconds = bandwidth.step_seconds(
+        step,
+        machine,
+        constants,
+        architecture,
+        users=request.users,
+        tp=request.tp,
+        active_params=active,
+        weight_bits=weight_bits,
+    )
+    prefill = bandwidth.prefill_seconds(
+        machine,
+        constants,
+        architecture,
+        tokens=input_tokens,
+        tp=request.tp,
+        active_params=active,
+        weight_bits=weight_bits if math_format != "bf16" else 16,
+    )
+    because = "step-time model fitted on published measurements"
+    if table is not None and not table.measured and request.tp > 1:
+        because += "; all-reduce times of NVLink cards stand in for this card's link"
+    return replace(
+        unknown,
+        low=min(constants.speed_low / seconds, bound.per_user),
+        high=min(constants.speed_high / seconds, bound.per_user),
+        ttft_low=None if prefill is None else prefill * constants.ttft_low,
+        ttft_high=None if prefill is None else prefill * constants.ttft_high,
+        because=because,
+    )
