@@ -250,7 +250,8 @@ class GpuSpec(Record):
             return TotalMemory(torch_bytes, "exact", "the total that torch reports on this card")
         if driver_bytes is not None:
             reserve_mib = _driver_reserve_mib(self.platform, driver_bytes)
-            because = f"the driver prints {driver_bytes // MIB} MiB and keeps about {reserve_mib} MiB of them"
+            kept = f" and keeps about {reserve_mib} MiB of them" if reserve_mib else ""
+            because = f"the driver prints {driver_bytes // MIB} MiB{kept}"
             return TotalMemory(driver_bytes - reserve_mib * MIB, "estimated", because)
         if self.marketed_memory_bytes is not None:
             because = "the nominal size: no driver's figure for this card was seen"
