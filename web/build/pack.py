@@ -4,6 +4,7 @@ Nothing may be imported at the top that the page's Python does not need: what is
 """
 
 import sys
+from types import ModuleType
 
 # Modules that the exercise does not load but that some answer may: each is loaded late by the module named.
 LATE_STDLIB = (
@@ -16,11 +17,7 @@ LATE_STDLIB = (
     "tokenize",  # linecache
 )
 LATE_SITE = (
-    "pydantic.deprecated",  # BaseModel.__getattr__
     "pydantic.errors",
-    "pydantic.json_schema",  # pydantic._internal._generate_schema
-    "pydantic.root_model",
-    "pydantic.type_adapter",
     "pydantic._internal",  # its modules load one another late
 )
 # Imports inside functions of the core that the page never reaches: YAML is read when the catalog is built.
@@ -35,8 +32,7 @@ def write_archive(stage: str, archive: str) -> None:
 
     ``stage`` has ``std``, ``site`` and ``core``, each a folder of Python sources.
     """
-    loaded = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
-    loaded.pop("pack", None)
+    loaded = {name: _source_file(module) for name, module in sys.modules.items() if name != "pack"}
 
     import os
     import zipfile
@@ -63,6 +59,12 @@ def write_archive(stage: str, archive: str) -> None:
                 out.writestr(zipfile.ZipInfo(f"{name}c"), _compiled(kept[name], name))
             else:
                 out.writestr(zipfile.ZipInfo(name), _read(kept[name]))
+
+
+def _source_file(module: ModuleType) -> str:
+    """Where a module was read from; empty when the interpreter has it built in or frozen."""
+    frozen = getattr(module.__spec__, "origin", None) == "frozen"
+    return "" if frozen else getattr(module, "__file__", None) or ""
 
 
 def _module_files(folder: str, dotted: str) -> dict[str, str]:
