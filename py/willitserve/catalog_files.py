@@ -14,13 +14,20 @@ _FOLDERS = ("gpus", "engines", "models")
 
 
 def load_packaged_catalog() -> Catalog:
-    """The catalog beside the code: its built JSON if there is one, else the YAML files of the package or of
-    the source checkout.
+    """The catalog beside the code: that of the installed package, or of the source checkout.
 
     Raises
         CatalogError: there is no catalog, or it breaks a rule.
     """
-    folder = _data_folder()
+    return load_catalog(_data_folder())
+
+
+def load_catalog(folder: Traversable) -> Catalog:
+    """The catalog of a folder: its built JSON if there is one, else its YAML files.
+
+    Raises
+        CatalogError: it breaks a rule.
+    """
     built = folder / _JSON_NAME
     if built.is_file():
         return Catalog.from_json(built.read_text("utf-8"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from willitserve.catalog import Catalog
-from willitserve.catalog_files import load_packaged_catalog, read_folder
+from willitserve.catalog_files import load_catalog, load_packaged_catalog, read_folder
 from willitserve.errors import AmbiguousGpuError, CatalogError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -250,3 +250,13 @@ def test_the_folder_is_read_whole() -> None:
     on_disk = {str(path.relative_to(ROOT / "catalog")) for path in (ROOT / "catalog").rglob("*.yaml")}
     assert found == on_disk
     assert {"sources.yaml", "formats.yaml", "gpus/nvidia.yaml", "models/llama.yaml"} <= found
+
+
+def test_a_built_catalog_goes_before_the_files(tmp_path: Path) -> None:
+    (tmp_path / "sources.yaml").write_text("not: read", encoding="utf-8")
+    built = Catalog.from_yaml_texts(files(gpus=A1))
+    (tmp_path / "catalog-v1.json").write_text(built.to_json(), encoding="utf-8")
+    assert load_catalog(tmp_path) == built
+    (tmp_path / "catalog-v1.json").unlink()
+    with pytest.raises(CatalogError, match="sources"):
+        load_catalog(tmp_path)
