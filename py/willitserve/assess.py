@@ -1,6 +1,7 @@
 """The four numbers of one request on one card, before they become sentences: the arithmetic that every view
 shares."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from willitserve import bandwidth, memory, precision, scaling
@@ -13,7 +14,7 @@ from willitserve.kv_cache import layers_of_stages
 from willitserve.report import RejectedTp
 from willitserve.request import PlanRequest
 from willitserve.units import GIB
-from willitserve.weights import WEIGHT_FORMATS, WeightFormat
+from willitserve.weights import WEIGHT_FORMATS, WeightFormat, main_format
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,8 @@ class Assessment:
     max_num_seqs: int
     batched_tokens: int
     weight_format: WeightFormat | None
+    weight_bits: int
+    """Width of most block weights as planned: 16, 8 or 4."""
     run_dtype: str
     dtype_change: str | None
     refusals: tuple[RejectedTp, ...]
@@ -131,6 +134,27 @@ def _start_rules(
         reason = f"{request.pp} pipeline stages are more than the {len(architecture.layers)} layers."
         found.append(RejectedTp(tp=request.tp, rule="pipeline", reason=reason))
     return tuple(found)
+
+
+def _format_refusals(
+    catalog: Catalog, checkpoint: Checkpoint, request: PlanRequest, gpu: GpuSpec
+) -> Iterator[tuple[str, str]]:
+    """Formats of weights and cache that the engine refuses on this card, as (rule, reason)."""
+    capability = gpu.compute_capability
+    name = request.weights if request.weights != "checkpoint" else main_format(checkpoint)
+    table_name = precision.STORED_FORMATS.get(name, "")
+    if table_name not in ("", "bf16", "fp16"):
+        reason = precision.refusal_of(
+            catalog.formats, table_name, name.upper(), card=gpu.name, capability=capability
+        )
+        if reason is not None:
+            yield "format", reason
+    kv_name = precision.KV_TABLE_NAMES.get(request.kv, "")
+    reason = precision.refusal_of(
+        catalog.formats, kv_name, "An FP8 KV cache", card=gpu.name, capability=capability
+    )
+    if reason is not None:
+        yield "kv dtype", reason
 
 
 def assess(
@@ -220,9 +244,16 @@ def assess(
         max_num_seqs=max_num_seqs,
         batched_tokens=batched_tokens,
         weight_format=weight_format,
+        weight_bits=bandwidth.weight_width(checkpoint, weight_format),
         run_dtype=run,
         dtype_change=change,
-        refusals=_start_rules(architecture, quantization, request, context=context, dtype_refusal=refusal),
+        refusals=(
+            *_start_rules(architecture, quantization, request, context=context, dtype_refusal=refusal),
+            *(
+                RejectedTp(tp=request.tp, rule=rule, reason=reason)
+                for rule, reason in _format_refusals(catalog, checkpoint, request, gpu)
+            ),
+        ),
         kv_dtype=kv_name,
         kv_dtype_bits=kv_bits,
         kv_dtype_because=kv_because,

@@ -29,7 +29,8 @@ def distinct_experts(num_experts: int, experts_per_token: int, users: int) -> fl
 
 
 def _power(base: float, exponent: int) -> float:
-    """base ** exponent by multiplications alone: C libraries differ in the last digit of pow, reports must not."""
+    """base ** exponent by multiplications alone: C libraries differ in the last digit of pow, reports must
+    not."""
     result = 1.0
     while exponent:
         if exponent & 1:

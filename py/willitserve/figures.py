@@ -271,6 +271,9 @@ def _pool(plan: Assessment) -> dict[str, Figure]:
 
 def _speed(plan: Assessment) -> dict[str, Figure]:
     users, request = plan.request.users, plan.request
+    fits = plan.pool is None or plan.max_users is None or plan.max_users > 0
+    lead = "Decode ceiling" if fits else "Decode ceiling if it fitted"
+    expected = "Expected" if fits else "Expected if it fitted"
     speed = plan.speed
     if speed is None:
         because = "the memory bandwidth of this card is not known"
@@ -288,7 +291,7 @@ def _speed(plan: Assessment) -> dict[str, Figure]:
     )
     figures = {
         "bandwidth.decode_tokens_per_s_ceiling": Figure(
-            label="Decode ceiling, each user",
+            label=f"{lead}, each user",
             value=speed.ceiling.per_user,
             unit="tokens/s",
             digits=1,
@@ -303,7 +306,7 @@ def _speed(plan: Assessment) -> dict[str, Figure]:
             ),
         ),
         "bandwidth.aggregate_tokens_per_s_ceiling": Figure(
-            label="Decode ceiling, all users",
+            label=f"{lead}, all users",
             value=speed.ceiling.aggregate,
             unit="tokens/s",
             digits=0,
@@ -312,7 +315,7 @@ def _speed(plan: Assessment) -> dict[str, Figure]:
             because="a hard bound",
         ),
         "bandwidth.one_user_tokens_per_s_ceiling": Figure(
-            label="Decode ceiling, one user alone",
+            label=f"{lead}, one user alone",
             value=speed.one_user.per_user,
             unit="tokens/s",
             digits=1,
@@ -328,7 +331,7 @@ def _speed(plan: Assessment) -> dict[str, Figure]:
     else:
         middle = (speed.low + speed.high) / 2
         figures["bandwidth.decode_tokens_per_s_low"] = Figure(
-            label="Expected, each user",
+            label=f"{expected}, each user",
             value=middle,
             unit="tokens/s",
             digits=0,
@@ -381,7 +384,10 @@ def figures_of(subject: Subject, plan: Assessment) -> dict[str, Figure]:
             digits=3,
             basis="derived",
             arithmetic=fixed_arithmetic(
-                subject.architecture, kv_dtype_bits=plan.kv_dtype_bits, tp=plan.request.tp, layers=plan.rank.layers
+                subject.architecture,
+                kv_dtype_bits=plan.kv_dtype_bits,
+                tp=plan.request.tp,
+                layers=plan.rank.layers,
             ),
             source=VLLM_KV,
         )

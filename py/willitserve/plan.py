@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from willitserve import precision
 from willitserve.assess import Assessment, Subject, assess, pick_weight_format
 from willitserve.catalog import Catalog
-from willitserve.checkpoint import Checkpoint
 from willitserve.engine import EngineSpec
 from willitserve.errors import AmbiguousGpuError, InputError
 from willitserve.figures import figures_of, gib
@@ -29,12 +28,13 @@ from willitserve.report import (
     SegmentKey,
     State,
     Verdict,
+    VerdictCode,
 )
 from willitserve.request import DEFAULTS, PlanRequest, shown
 from willitserve.startup_log import predicted_lines
 from willitserve.units import GB, GIB, ceil_div
 from willitserve.verdict import SERVING, judge, memory_state, warnings_of, ways_out
-from willitserve.weights import WEIGHT_FORMATS, is_block_matrix, loaded_bytes, stage_weight_bytes
+from willitserve.weights import WEIGHT_FORMATS, loaded_bytes, main_format, stage_weight_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,17 +153,6 @@ def _bandwidth(plan: Assessment) -> BandwidthReport:
     )
 
 
-def main_format(checkpoint: Checkpoint) -> str:
-    """The storage format of most of the block weights, or of the whole where there are no blocks."""
-    stored: dict[str, int] = {}
-    for group in checkpoint.groups:
-        if group.served and is_block_matrix(group):
-            stored[group.format] = stored.get(group.format, 0) + group.stored_bytes
-    if not stored:
-        return next(iter(checkpoint.formats), "unknown")
-    return max(stored, key=lambda name: stored[name])
-
-
 def _bytes_in(subject: Subject, name: str) -> int:
     weight_format = WEIGHT_FORMATS[name]
     return sum(
@@ -276,12 +265,14 @@ def _gpu_facts(catalog: Catalog, gpu: GpuSpec) -> GpuFacts:
         for other in catalog.namesakes(gpu)
     ]
     total = gpu.total_memory
+    firmness = [f"The catalog’s figures of {gpu.name} are not firm."] if gpu.confidence == "low" else []
     return GpuFacts(
         id=gpu.id,
         name=gpu.name,
         memory_bytes=total.total_bytes if total else None,
         bandwidth_bytes_per_s=gpu.bandwidth_bytes_per_s,
         namesakes=namesakes,
+        notes=[*firmness, *(f"Sources differ: {text}." for text in gpu.disagreements)],
     )
 
 
@@ -407,7 +398,10 @@ def _weights_only(
     if total is not None and weights > total.total_bytes:
         verdict = Verdict(
             code="does-not-fit",
-            sentence=f"Does not fit: {gib(weights)} of weights per card, {gib(total.total_bytes)} of memory. {withheld}",
+            sentence=(
+                f"Does not fit: {gib(weights)} of weights per card, {gib(total.total_bytes)} of memory."
+                f" {withheld}"
+            ),
         )
     else:
         verdict = Verdict(
@@ -420,7 +414,7 @@ def _weights_only(
         unit="GiB",
         digits=2,
         basis="derived",
-        arithmetic=f"{subject.checkpoint.num_tensors:,} tensors, {subject.checkpoint.stored_bytes:,} B stored",
+        arithmetic=f"{subject.checkpoint.num_tensors:,} tensors, {subject.checkpoint.stored_bytes:,} B",
         because="read from the headers",
     )
     notes = [Note(code="not-understood", sentence=text) for text in model.facts.not_understood]
@@ -461,7 +455,7 @@ def _without_gpu(
     for gpu_id in choices:
         gpu = by_id[gpu_id]
         sentence = f"{memory_text(gpu)}, {bandwidth_text(gpu)}"
-        code = "unknown"
+        code: VerdictCode = "unknown"
         if model.subject is not None and not model.subject.architecture.kv_withheld:
             found = assess(
                 catalog, model.subject, replace(request, gpu=gpu_id), gpu, engine, page_context=page_context
@@ -470,7 +464,7 @@ def _without_gpu(
             code = verdict.code
             speed = f"; at most {found.speed.ceiling.per_user:,.0f} tokens/s each" if found.speed else ""
             sentence += f": {verdict.sentence.removesuffix('.')}{speed}."
-        offered.append(GpuChoice(id=gpu_id, name=gpu.name, sentence=sentence, code=code))  # pyright: ignore[reportArgumentType]
+        offered.append(GpuChoice(id=gpu_id, name=gpu.name, sentence=sentence, code=code))
     if offered:
         text = f"“{shown(request.gpu)}” is {len(offered)} different cards. Which one?"
     elif model.subject is None:

@@ -94,6 +94,21 @@ def recommend(table: FormatTable, gpu: GpuSpec | None) -> tuple[FormatRow, str]:
     )
 
 
+def refusal_of(
+    table: FormatTable, table_name: str, label: str, *, card: str, capability: str | None
+) -> str | None:
+    """Why the engine will not run a format on a card; None where it does, or where that is not known."""
+    if answer_for(table, table_name, capability) != "refused":
+        return None
+    notes = table.formats[table_name].notes
+    because = f" ({notes[0].rstrip('.')})" if notes else ""
+    return f"{label} is refused on {card}, compute capability {capability}{because}."
+
+
+KV_TABLE_NAMES: dict[str, str] = {"fp8": "kv_fp8_e4m3", "fp8_e4m3": "kv_fp8_e4m3", "fp8_e5m2": "kv_fp8_e5m2"}
+"""KV dtype of a request -> row of the precision matrix."""
+
+
 def sentence_for(row: FormatRow, answer: Answer, *, card: str) -> str:
     """One sentence on what a format means on a card."""
     match answer:

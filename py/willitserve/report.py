@@ -200,6 +200,8 @@ class GpuFacts(Record):
     bandwidth_bytes_per_s: int | None
     namesakes: list[Note]
     """Cards that the same everyday name fits, each with its bandwidth and what it would answer."""
+    notes: list[str]
+    """Where sources differ, and how firm the figures are."""
 
 
 class GpuChoice(Record):

@@ -56,7 +56,9 @@ def judge(plan: Assessment) -> Verdict:
         return Verdict(code="serves-nobody", sentence=sentence)
     pool = plan.pool
     if plan.task == "embed":
-        sentence = f"Serves embeddings of up to {plan.context:,} tokens on {on}: an encoder keeps no KV cache."
+        sentence = (
+            f"Serves embeddings of up to {plan.context:,} tokens on {on}: an encoder keeps no KV cache."
+        )
         return Verdict(code="serves", sentence=sentence)
     if pool.needed_bytes > plan.pool_bytes:
         longest = pool.longest_request
@@ -120,11 +122,6 @@ def warnings_of(plan: Assessment) -> list[Note]:
     if plan.dtype_change is not None:
         notes.append(Note(code="dtype-change", sentence=plan.dtype_change))
     notes.extend(Note(code="will-not-start", sentence=refusal.reason) for refusal in plan.refusals[1:])
-    if plan.gpu.confidence == "low":
-        notes.append(
-            Note(code="low-confidence", sentence=f"The catalog's figures of {plan.gpu.name} are not firm.")
-        )
-    notes.extend(Note(code="sources-disagree", sentence=text) for text in plan.gpu.disagreements)
     return notes
 
 
@@ -142,10 +139,15 @@ def _candidates(plan: Assessment) -> Iterator[tuple[str, dict[str, str], PlanReq
         if tokens:
             shorter = replace(request, context=tokens, users=1)
             yield f"one user at {tokens:,} tokens", {"context": str(tokens), "users": "1"}, shorter
-    if plan.kv_dtype_bits == 16 and plan.rank.kv_per_token:
+    half_kv = plan.kv_dtype_bits == 16 and plan.rank.kv_per_token > 0
+    half_weights = request.weights == "checkpoint" and plan.weight_bits == 16
+    if half_kv:
         yield "KV cache in FP8", {"kv": "fp8"}, replace(request, kv="fp8")
-    if request.weights == "checkpoint":
+    if half_weights:
         yield "weights in FP8", {"weights": "fp8"}, replace(request, weights="fp8")
+    if half_kv and half_weights:
+        both = replace(request, weights="fp8", kv="fp8")
+        yield "weights and KV cache in FP8", {"weights": "fp8", "kv": "fp8"}, both
     for tp in plan.valid_tp:
         if tp > request.tp and tp <= 8:
             yield f"{tp * request.pp} cards (TP {tp})", {"tp": str(tp)}, replace(request, tp=tp)

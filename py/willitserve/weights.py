@@ -180,3 +180,14 @@ def step_groups(checkpoint: Checkpoint) -> Iterator[TensorGroup]:
     for group in checkpoint.groups:
         if group.served and group.part not in (Part.VISION, Part.AUDIO, Part.BUFFER):
             yield group
+
+
+def main_format(checkpoint: Checkpoint) -> str:
+    """The storage format of most of the block weights, or of the whole where there are no blocks."""
+    stored: dict[str, int] = {}
+    for group in checkpoint.groups:
+        if group.served and is_block_matrix(group):
+            stored[group.format] = stored.get(group.format, 0) + group.stored_bytes
+    if not stored:
+        return next(iter(checkpoint.formats), "unknown")
+    return max(stored, key=lambda name: stored[name])
