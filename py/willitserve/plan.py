@@ -11,9 +11,9 @@ from willitserve.errors import AmbiguousGpuError, InputError
 from willitserve.figures import figures_of, gib
 from willitserve.gpu import GpuSpec
 from willitserve.kv_cache import layers_of_stages
+from willitserve.memory_bar import bar_figures, memory_bar
 from willitserve.report import (
     BandwidthReport,
-    BarSegment,
     Figure,
     FormatAnswer,
     GpuChoice,
@@ -25,7 +25,6 @@ from willitserve.report import (
     PrecisionReport,
     Problem,
     ScalingReport,
-    SegmentKey,
     State,
     Verdict,
     VerdictCode,
@@ -87,34 +86,6 @@ def _version(text: str) -> tuple[int, ...] | None:
     return tuple(int(part) for part in parts)
 
 
-def _bar(plan: Assessment) -> list[BarSegment]:
-    """The stretches of one card's memory, to scale; more than the card holds is drawn past its edge."""
-    if plan.total is None or plan.requested_bytes is None:
-        return []
-    total = plan.total.total_bytes
-    rank = plan.rank
-    graphs = rank.cuda_graphs if plan.engine.subtracts_cuda_graphs else 0
-    overhead = (rank.activation or 0) + rank.non_torch + graphs
-    pool = plan.pool_bytes or 0
-    wanted = plan.request.users * plan.pool.needed_bytes if plan.pool else 0
-    used = min(wanted, pool)
-    parts: list[tuple[SegmentKey, str, int]] = [
-        ("weights", "Weights", rank.weights),
-        ("overhead", "Overhead of the engine", overhead),
-        ("kv_used", f"KV cache of {min(plan.request.users, plan.max_users or 0):,} users", used),
-        ("kv_free", "KV cache free", pool - used),
-    ]
-    if wanted > pool:
-        parts.append(("outside", f"KV cache that {plan.request.users:,} users need beyond it", wanted - pool))
-    outside_budget = total - plan.requested_bytes
-    parts.append(("unusable", "Not for the engine (its share of the card)", outside_budget))
-    return [
-        BarSegment(key=key, label=label, bytes=num_bytes, ratio=num_bytes / total)
-        for key, label, num_bytes in parts
-        if num_bytes > 0
-    ]
-
-
 def _memory(plan: Assessment, state: State) -> MemoryReport:
     rank, pool = plan.rank, plan.pool
     return MemoryReport(
@@ -135,7 +106,7 @@ def _memory(plan: Assessment, state: State) -> MemoryReport:
         max_users=plan.max_users,
         kv_cache_dtype=plan.kv_dtype,
         state=state,
-        bar=_bar(plan),
+        bar=memory_bar(plan),
     )
 
 
@@ -364,7 +335,7 @@ def plan(
         bandwidth=_bandwidth(found),
         precision=_precision(catalog, subject, found),
         scaling=_scaling(found),
-        figures=figures_of(subject, found),
+        figures=figures_of(subject, found) | bar_figures(memory_bar(found)),
         startup_log=predicted_lines(found) if verdict.code in SERVING else [],
         warnings=notes,
         ways_out=[] if verdict.code == "serves" else ways_out(found, again),
