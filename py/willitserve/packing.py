@@ -277,7 +277,8 @@ def _bitsandbytes_4bit(word: str, tensors: Mapping[str, Stored], scheme: Scheme)
 
 
 def _fp8(word: str, stored: Stored, scale: Stored | None) -> Packing:
-    """One byte per value. The scales' shape tells blocks [o / 128, i / 128] from rows [o, 1] and single scales."""
+    """One byte per value. The scales' shape tells blocks [o / 128, i / 128] from rows [o, 1] and single
+    scales."""
     num_params = prod(stored.shape)
     plain = Packing(format="fp8", word=word, num_params=num_params)
     if scale is None or len(scale.shape) < 2 or len(stored.shape) < 2:
