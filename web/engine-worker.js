@@ -10,6 +10,7 @@
 import { BOOTS } from "./boot.js";
 import { explain, requireWebAssembly } from "./boot-failure.js";
 import { Downloads } from "./downloads.js";
+import { manifest as keptManifest } from "./engine/manifest.js";
 import { BOOT_ORDER } from "./protocol.js";
 
 /** Progress is told in steps of this share of the total, which is finer than a bar can show. */
@@ -37,8 +38,10 @@ function tellFailure(cause) {
  * @returns {Promise<EngineManifest>}
  */
 async function loadManifest() {
-  const fresh = boot === BOOT_ORDER[0] ? "" : `?fresh=${Date.now()}`;
-  const script = await import(`./engine/manifest.js${fresh}`);
+  if (boot === BOOT_ORDER[0]) {
+    return keptManifest;
+  }
+  const script = await import(`./engine/manifest.js?fresh=${Date.now()}`);
   return script.manifest;
 }
 

@@ -43,7 +43,19 @@ CALLS: list[tuple[str, dict[str, Any], bytes | None]] = [
     ("plan", {"query": {"gpu": "no such card", "users": "x"}, "checkpoint": None, "hub": None}, None),
     ("drop", {"key": "k"}, None),
     ("plan", {"query": {}, "checkpoint": "k", "hub": None}, None),
+    (
+        "plan",
+        {
+            "query": {"model": "org/other", "gpu": "l4-24gb"},
+            "checkpoint": None,
+            "hub": {"id": "org/other", "file_bytes": 16 * 10**9, "parameters": {"BF16": 8 * 10**9}},
+        },
+        None,
+    ),
 ]
+# Of the catalog's models every so many-th is planned: all of them take a minute in Pyodide.
+MODEL_STRIDE = 12
+CARDS = ("h100-sxm5-80gb", "mi300x-192gb", "l4-24gb")
 
 
 def main(folder: str) -> None:
@@ -51,17 +63,21 @@ def main(folder: str) -> None:
     sys.path.insert(0, folder)
     from willitserve import api
 
+    models = json.loads(api.handle('{"method": "catalog"}'))["value"]["models"]
+    calls = CALLS + [
+        ("plan", {"query": {"model": model["id"], "gpu": CARDS[number % len(CARDS)], "users": "8"}}, None)
+        for number, model in enumerate(models[::MODEL_STRIDE])
+    ]
     requests = REQUESTS + [
-        (json.dumps({"method": method, "params": params}), payload) for method, params, payload in CALLS
+        (json.dumps({"method": method, "params": params}), payload) for method, params, payload in calls
     ]
-    exchanges = [
-        {
-            "text": text,
-            "payload": None if payload is None else base64.b64encode(payload).decode(),
-            "reply": api.handle(text, payload),
-        }
-        for text, payload in requests
-    ]
+    exchanges: list[dict[str, str | None]] = []
+    for text, payload in requests:
+        reply = api.handle(text, payload)
+        if json.loads(reply).get("error", {}).get("code") == "internal":
+            raise SystemExit(f"the core broke on {text}:\n{reply}")
+        packed = None if payload is None else base64.b64encode(payload).decode()
+        exchanges.append({"text": text, "payload": packed, "reply": reply})
     json.dump(exchanges, sys.stdout)
 
 

@@ -1,4 +1,4 @@
-/** The engine and nothing else of the site. `?dist=PATH` says where it lies; further keys are its options. */
+/** The engine and nothing else of the site. `?dist=PATH` says where it lies, `worker` names another script. */
 
 const query = new URLSearchParams(location.search);
 const dist = new URL(`${query.get("dist")}/`, location.href);
@@ -8,8 +8,7 @@ const statuses = [];
 globalThis.statuses = statuses;
 globalThis.client = new EngineClient({
   onStatus: (status) => statuses.push(status),
-  ...(query.has("worker") && { workerUrl: new URL(query.get("worker"), location.href) }),
-  ...(query.has("stall") && { stallTimeoutMs: Number(query.get("stall")) }),
+  ...(query.get("worker") && { workerUrl: new URL(query.get("worker"), location.href) }),
 });
 
 /** A call's outcome as plain data. */
