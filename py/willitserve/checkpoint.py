@@ -104,7 +104,7 @@ class Checkpoint:
 
 
 # Numbers of more than nine digits index nothing, and int() of a long run of digits is slow.
-_NUMBERS = re.compile(r"(?:^|(?<=\.))[0-9]{1,9}(?=\.|$)")
+_NUMBERS = re.compile(r"\.[0-9]{1,9}(?=\.)")
 _MAX_SENTENCES = 8
 
 
@@ -128,7 +128,7 @@ class CheckpointBuilder:
         self._files.append(file_name)
         counts, positions, pattern_of = self._counts, self._layer_positions, _NUMBERS.sub
         for name, dtype, shape, begin, end in header.tensors:
-            pattern = pattern_of("*", name)
+            pattern = pattern_of(".*", name)
             try:
                 position = positions[pattern]
             except KeyError:

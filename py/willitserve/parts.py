@@ -99,7 +99,9 @@ _HEADS = _words(
 )
 _ROUTERS = _words("gate router wg gating expert_bias e_score_correction_bias moe_statics per_expert_scale")
 _STATES = _words("mamba ssm conv shortconv linear_attn recurrent rwkv time_mix kda delta")
-_MIXER_STATES = _words("in_proj out_proj conv1d x_proj dt_proj norm a_log d dt_bias")
+_MIXER_STATES = _words(
+    "in_proj out_proj conv1d x_proj dt_proj norm a_log d dt_bias linear_x linear_y linear_out conv_1d rg_lru"
+)
 _MOE_BLOCKS = _words("block_sparse_moe moe moe_block sparse_moe_block")
 _MLPS = _words(
     "mlp mlps ffn ff intermediate output fc1 fc2 wi wo wi_0 wi_1 w1 w2 w3 densereludense channel_mix"
@@ -189,7 +191,7 @@ def _part_outside(names: list[str]) -> Part:
 
 
 def _part_in_layer(names: list[str]) -> Part:
-    if "mixer" in names:
+    if "mixer" in names or "temporal_block" in names:
         # One word for every kind of layer: the module below it tells which.
         return _part_in_mixer(names)
     in_attention = any("attn" in name or "attention" in name or "att" in _tokens(name) for name in names)
@@ -204,7 +206,8 @@ def _part_in_layer(names: list[str]) -> Part:
         return Part.STATE
     if _is_norm(names[-1]):
         return Part.NORM
-    if names[-1].startswith("hc_"):
+    if any("hc" in _tokens(name) for name in names):
+        # Hyper-connections mix the streams around a block; their names say which block.
         return Part.OTHER
     if in_attention or names[-1] in ("wqkv", "qkv", "sinks"):
         return Part.ATTENTION
@@ -221,7 +224,7 @@ def _part_in_mixer(names: list[str]) -> Part:
         return Part.SHARED_EXPERT
     if "experts" in names:
         return Part.ROUTED_EXPERT
-    if last in _MIXER_STATES:
+    if last in _MIXER_STATES or "rg_lru" in names:
         return Part.STATE
     return (
         Part.DENSE_MLP

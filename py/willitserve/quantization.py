@@ -313,7 +313,14 @@ def _is_float(entry: Mapping[str, object]) -> bool | None:
     return kind == "float" if kind else None
 
 
+# A repeated group, as in `(a+)+`, can take time exponential in the length of a name; the file is a
+# stranger's.
+_REPEATED_GROUP = re.compile(r"\)[*+{]")
+
+
 def _matches(pattern: str, module: str) -> bool:
+    if len(pattern) > 1000 or _REPEATED_GROUP.search(pattern):
+        return False
     try:
         return re.match(pattern, module) is not None
     except re.error:

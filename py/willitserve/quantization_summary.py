@@ -102,6 +102,10 @@ def _method_of(groups: list[StoredGroup], packed: list[tuple[StoredGroup, Packin
             return method
     if any(group.dtype == "U32" for group, _ in packed):
         return "mlx"
+    # ModelOpt stores the scales of whole tensors without a dimension, compressed-tensors with one of length
+    # 1.
+    if any(group.place.word == "input_scale" and not group.shape for group in groups):
+        return "modelopt"
     return "fp8" if formats & {"fp8", "fp8-block"} else None
 
 

@@ -72,6 +72,12 @@ def settle_layers(groups: Iterable[StoredGroup], architecture: Architecture | No
 
 def settle_parts(groups: list[StoredGroup], architecture: Architecture | None) -> None:
     """Correct the parts that depend on what else is stored or on the model's description."""
+    moe = architecture.moe if architecture is not None else None
+    for group in groups:
+        # All experts of a layer as one tensor, in a block whose names do not say so.
+        is_stack = moe is not None and len(group.shape) == 3 and group.shape[0] == moe.num_experts
+        if group.part is Part.DENSE_MLP and is_stack:
+            group.part = Part.ROUTED_EXPERT
     has_experts = any(group.part is Part.ROUTED_EXPERT for group in groups)
     recurrent = _recurrent_layers(architecture)
     for group in groups:
