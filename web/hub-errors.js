@@ -187,8 +187,8 @@ export function unreachable(asked, cause) {
 export function cdnUnreachable(asked, cause) {
   const message = `The Hub answers, but the server that holds ${fileOf(asked)} could not be read.`;
   const hint = asked.hasToken
-    ? "A firewall may stop *.hf.co, or that server refuses this browser's question about the token. " +
-      `Try without the token or in another browser, ${OR_LOCAL}.`
+    ? "A firewall may stop *.hf.co, or that server refuses what this browser asks when there is a token. " +
+      `Try another browser, or an open model without the token, ${OR_LOCAL}.`
     : `A firewall or a blocker may stop *.hf.co. Allow it, ${OR_LOCAL}.`;
   return new HubError("cdn-unreachable", message, hint, { cause });
 }

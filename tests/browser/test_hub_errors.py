@@ -1,5 +1,7 @@
 """Each fault between page and file, made on purpose: the sentence it leads to, and the requests."""
 
+import time
+
 import pytest
 
 from browser.conftest import ConsoleWatch
@@ -44,9 +46,12 @@ def test_a_server_that_ignores_ranges_is_not_read(hub: HubStandIn, hub_page: Hub
     assert outcome.error["message"] == (
         "The server offers model.safetensors of org/big only whole, and this page reads no more than headers."
     )
-    hub_page.page.wait_for_timeout(100)
     (answer,) = hub.log.of(host=CDN_HOST)
-    assert answer.sent_bytes < 50_000_000, "the body was let go"
+    deadline = time.monotonic() + 10
+    while not answer.finished and time.monotonic() < deadline:
+        hub_page.page.wait_for_timeout(20)
+    assert answer.finished, "the connection is closed, not left waiting with a body that nobody reads"
+    assert answer.sent_bytes < 50_000_000
 
 
 @pytest.mark.parametrize(

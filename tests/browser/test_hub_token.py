@@ -4,7 +4,7 @@ import pytest
 
 from browser.conftest import ConsoleWatch
 from browser.hub_page import CHECKPOINTS, HubPage
-from browser.standin.faults import Preflight
+from browser.standin.faults import Preflight, Status
 from browser.standin.hub import CDN_HOST, HUB_HOST, Account, HubStandIn
 from browser.standin.repo import Repo
 
@@ -49,6 +49,23 @@ def test_file_server_that_refuses_the_preflight_does_not_matter_here(
 
     assert len(value["headers"]) == 4
     assert hub.log.of(method="OPTIONS", host=CDN_HOST) == [], "Chromium sends none after the redirect"
+
+
+def test_file_server_that_refuses_for_the_token_leaves_other_ways(
+    hub: HubStandIn, hub_page: HubPage, console: ConsoleWatch, llama: Repo
+) -> None:
+    # what Firefox meets when the CDN refuses the preflight that it alone sends: a TypeError without a reason
+    hub.misbehave("cdn", "*", Status(403, "Forbidden", cors=False))
+    console.expect("blocked by CORS policy", "ERR_FAILED")
+
+    outcome = hub_page.call("header", id=LLAMA, sha=llama.sha, path=SHARD, token="hf_approved")
+
+    assert outcome.code == "cdn-unreachable"
+    assert outcome.error["hint"] == (
+        "A firewall may stop *.hf.co, or that server refuses what this browser asks when there is a token."
+        " Try another browser, or an open model without the token,"
+        " or read the model's folder on this computer."
+    )
 
 
 def test_small_file_with_a_token(hub: HubStandIn, hub_page: HubPage, llama: Repo) -> None:
