@@ -128,7 +128,7 @@ def page(chromium: Browser, hub: HubStandIn, console: ConsoleWatch) -> Iterator[
 
 @pytest.fixture
 def hub_page(page: Page, site: Callable[[Mapping[str, Path]], str]) -> HubPage:
-    # The addresses are laid out like the repository: the page's imports are then right for its type check too.
+    # The addresses are laid out like the repository, so that the page's imports are right on disk too.
     page.goto(site({"/web": WEB, "/tests/browser/pages": PAGES}) + "/tests/browser/pages/hub.html")
     page.wait_for_function("'calls' in globalThis")
     return HubPage(page)
