@@ -17,13 +17,14 @@ from willitserve.architecture import (
     Layer,
     RecurrentState,
 )
+from willitserve.class_defaults import class_defaults
 from willitserve.config_caches import attention_heads, layer_caches, share_across_layers
 from willitserve.config_context import max_model_len
 from willitserve.config_experts import feed_forwards, mixture_of_experts
 from willitserve.config_keys import ConfigKeys, as_object, shown
 from willitserve.config_layers import FULL, Mixer, mixers, num_layers
 from willitserve.errors import ConfigError
-from willitserve.model_classes import ENCODER_ARCHITECTURES, ENCODER_CLASSES, TEXT_CLASSES, class_defaults
+from willitserve.model_classes import ENCODER_ARCHITECTURES, ENCODER_CLASSES, TEXT_CLASSES
 
 MAX_CONFIG_CHARACTERS: Final = 16 * 2**20
 """Quantized checkpoints list every module they leave alone: published files reach a few MB."""
@@ -33,7 +34,12 @@ MAX_CONFIG_DEPTH: Final = 64
 TEXT_CONFIG_KEYS: Final = ("text_config", "llm_config", "language_config", "thinker_config", "llm")
 """Where a multimodal config keeps its language model; a thinker has a text_config of its own."""
 
-ENCODER_TOKEN_KEYS: Final = ("max_source_positions", "n_positions", "max_position_embeddings")
+ENCODER_TOKEN_KEYS: Final = (
+    "max_source_positions",  # Whisper
+    "max_encoder_position_embeddings",  # LED
+    "n_positions",  # T5
+    "max_position_embeddings",
+)
 
 Task = Literal["generate", "embed", "encoder-decoder"]
 
@@ -234,7 +240,7 @@ def _tied(keys: ConfigKeys, outer: ConfigKeys) -> tuple[bool, str]:
     default = class_defaults(keys.model_type).get("tie_word_embeddings")
     if isinstance(default, bool):
         return default, f"config.json is silent; default of the {keys.model_type} class"
-    return False, "config.json is silent and the class is not known: what the checkpoint stores decides"
+    return False, "config.json and its class are silent: what the checkpoint stores decides"
 
 
 def _dtype(keys: ConfigKeys, outer: ConfigKeys) -> str | None:

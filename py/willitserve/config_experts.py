@@ -8,7 +8,7 @@ from willitserve.architecture import MixtureOfExperts
 from willitserve.config_keys import ConfigKeys, as_sequence, shown, whole_number
 from willitserve.config_layers import Mixer
 from willitserve.errors import ConfigError
-from willitserve.model_classes import FFN_HIDDEN_WIDTHS, PURE_STATE_CLASSES
+from willitserve.model_classes import FFN_HALVED_CLASSES, FFN_HIDDEN_WIDTHS, PURE_STATE_CLASSES
 from willitserve.units import round_up
 
 EXPERT_WORDS: Final = frozenset({"sparse", "moe", "hash_moe"})
@@ -107,7 +107,7 @@ def _shared(keys: ConfigKeys, expert_width: int) -> tuple[int, int]:
     together = keys.first_integer("shared_expert_intermediate_size")
     if together is not None:
         return (count or 1, together) if together else (0, 0)
-    if keys.has("attention_chunk_size") or keys.has("interleave_moe_layer_step"):
+    if keys.integer("interleave_moe_layer_step") is not None:
         return 1, expert_width  # Llama 4: one shared expert as wide as a routed one (vLLM models/llama4.py)
     return count, count * expert_width
 
@@ -140,7 +140,12 @@ def _routed_layers(keys: ConfigKeys, count: int) -> tuple[bool, ...]:
         end = count - 1
     every_listed = keys.integer("moe_layer_freq") or 1
     interval = keys.first_integer("moe_layer_interval") or 1
-    step = keys.integer("decoder_sparse_step") or keys.integer("interleave_moe_layer_step") or 1
+    step = (
+        keys.integer("decoder_sparse_step")  # Qwen
+        or keys.integer("interleave_moe_layer_step")  # Llama 4
+        or keys.integer("moe_layer_frequency")  # Arctic
+        or 1
+    )
     period = keys.integer("expert_layer_period") or 1
     offset = keys.integer("expert_layer_offset", minimum=0) or 0
     return tuple(
@@ -197,6 +202,8 @@ def _dense_widths(keys: ConfigKeys, count: int) -> tuple[int, ...]:
     if width is None:
         expansion = keys.integer("expansion_ratio") or FFN_HIDDEN_WIDTHS.get(keys.model_type, 0)
         width = expansion * hidden
+    if keys.model_type in FFN_HALVED_CLASSES:
+        width //= 2
     if keys.flag("block_auto_adjust_ff_dim"):
         width = _lfm2_width(keys, width)
     return (width,) * count

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
+from willitserve.class_defaults import class_defaults
 from willitserve.errors import ConfigError
-from willitserve.model_classes import class_defaults
 
 LARGEST_PLAUSIBLE = 2**40
 """A count or width above this is a broken file, not a model."""

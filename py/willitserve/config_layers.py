@@ -70,6 +70,7 @@ MARKERS: Final = (
     "loop_window_size",
     "mb_per_layer",
     "moba_config",
+    "n_recurrent_loops",
     "nsa_config",
     "ple_layer_ids",
     "retention_heads",
@@ -120,8 +121,8 @@ def window_of(keys: ConfigKeys) -> int:
         return 0
     window = keys.integer("sliding_window", minimum=0) or keys.integer("attention_window_size") or 0
     longest = keys.integer("max_position_embeddings", minimum=0)
-    # A window wider than every position keeps all tokens of every request.
-    return 0 if longest and window > longest else window
+    # A window as wide as all positions keeps every token of every request.
+    return 0 if longest and window >= longest else window
 
 
 def _sliding(window: int, word: str = "") -> Mixer:

@@ -26,7 +26,7 @@ STATE_DTYPE_BITS = {
 
 def recurrent_state(keys: ConfigKeys) -> RecurrentState | None:
     """The state of one layer, the same on every state layer; None (and a note) where no key describes it."""
-    if keys.has("linear_attn_config"):
+    if keys.has("linear_attn_config") or keys.has("linear_num_heads"):
         return _kimi_delta(keys)
     if keys.integer("linear_num_value_heads") is not None:
         return _gated_delta(keys)
@@ -122,11 +122,16 @@ def _gated_delta(keys: ConfigKeys) -> RecurrentState:
 
 def _kimi_delta(keys: ConfigKeys) -> RecurrentState | None:
     linear = keys.child("linear_attn_config")
-    if linear is None or not linear.has("num_heads") or not linear.has("head_dim"):
-        keys.give_up("linear_attn_config without num_heads and head_dim")
+    if linear is None:
+        # The spelling of transformers 5.
+        heads, head_dim = keys.required("linear_num_heads"), keys.integer("linear_head_dim")
+        kernel = keys.integer("linear_conv_kernel_dim")
+    else:
+        heads, head_dim = linear.integer("num_heads"), linear.integer("head_dim")
+        kernel = linear.integer("short_conv_kernel_size")
+    if heads is None or head_dim is None or kernel is None:
+        keys.give_up("a delta net without its heads, their width and the width of its convolution")
         return None
-    heads, head_dim = linear.required("num_heads"), linear.required("head_dim")
-    kernel = linear.required("short_conv_kernel_size")
     return RecurrentState(
         kind="kda",
         conv_elements=3 * heads * head_dim * (kernel - 1),
