@@ -28,8 +28,8 @@ import { guessShards, readHeaders } from "./hub-shards.js";
  * @property {(totals: HubTotals) => void} onTotals told as soon as the listing is there
  */
 
-const CONFIG = "config.json";
-const QUANT_CONFIG = "hf_quant_config.json";
+export const CONFIG = "config.json";
+export const QUANT_CONFIG = "hf_quant_config.json";
 
 /** The repository has no set of weights that the core reads; the message is the core's sentence. */
 export class NoCheckpointError extends Error {

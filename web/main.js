@@ -10,6 +10,7 @@
 import { EngineClient } from "./engine-client.js";
 import { NumberFormat } from "./format.js";
 import { HUB_ENDPOINT, HubClient } from "./hub.js";
+import { ModelFolder } from "./model-folder.js";
 import { Planner } from "./planner.js";
 import { endpointOf, formatQuery, parseQuery, planQuery, withChanges } from "./state.js";
 import { Controls } from "./view/controls.js";
@@ -39,12 +40,16 @@ const hasPlan = link.state.model !== undefined || link.state.gpu !== undefined;
 let state = hasPlan ? link.state : { ...parseQuery(root.dataset.start ?? "").state, ...link.state };
 /** @type {PlanReport | null} */
 let report = null;
-/** @type {Trouble | null} */
-let trouble = null;
+/** @type {Trouble | null} what keeps the engine from starting */
+let engineTrouble = null;
+/** @type {Trouble | null} what keeps the model from being read */
+let modelTrouble = null;
 /** @type {Trouble | null} */
 let note = null;
 /** @type {string | null} */
 let token = null;
+/** @type {ModelFolder | null} */
+let folder = null;
 
 const isEmbed = state.embed === "1";
 const hub = endpointOf(state, HUB_ENDPOINT);
@@ -97,9 +102,8 @@ const planner = new Planner({
       root.dataset.answer = "pending";
     },
     onTrouble: (found) => {
-      trouble = found;
-      alert.update(found);
-      if (found !== null) root.dataset.answer = "error";
+      modelTrouble = found;
+      showTrouble();
     },
     onNote: (found) => {
       note = found;
@@ -117,10 +121,14 @@ function showEngine({ stage, boot, loaded = 0, total = 0, error }) {
   root.dataset.engine = stage;
   root.dataset.boot = boot;
   loadStatus.engine({ stage, loaded, total });
-  if (error !== undefined) {
-    alert.update(error);
-    root.dataset.answer = "error";
-  }
+  engineTrouble = error ?? null;
+  showTrouble();
+}
+
+function showTrouble() {
+  const trouble = engineTrouble ?? modelTrouble;
+  alert.update(trouble);
+  if (trouble !== null) root.dataset.answer = "error";
 }
 
 /**
@@ -130,13 +138,16 @@ function showEngine({ stage, boot, loaded = 0, total = 0, error }) {
 function showAnswer(answer, isFinal) {
   report = answer;
   byId("plan-report").textContent = JSON.stringify(answer);
+  const isPlan = answer.memory !== null || Object.keys(answer.figures).length > 0;
+  byId("memory-bar").hidden = answer.memory === null;
+  byId("numbers").hidden = !isPlan;
   verdict.update(answer, linkTo);
   chooser.update(answer.choices, linkTo);
   bar.update(answer);
   for (const { name, panel } of numbers) panel.update(panelContent(name, answer));
   inputs.update(inputsContent(answer));
   startupLog.update(answer.startup_log);
-  controls.setReport(answer);
+  controls.setReport(answer, asked());
   share.update(answer.model, state.model ?? "");
   showProblems();
   showWarnings();
@@ -145,7 +156,7 @@ function showAnswer(answer, isFinal) {
     .join(" · ");
   find(document, "#whole-page", HTMLAnchorElement).href = linkTo({ embed: "" });
   document.title = `${answer.verdict.sentence} Will it serve?`;
-  root.dataset.answer = trouble !== null ? "error" : isFinal ? "ready" : "pending";
+  root.dataset.answer = modelTrouble !== null ? "error" : isFinal ? "ready" : "pending";
 }
 
 function showProblems() {
@@ -155,17 +166,12 @@ function showProblems() {
 
 function showWarnings() {
   const found = (report?.warnings ?? []).map(({ sentence }) => ({ message: sentence }));
-  const endpoint =
-    state.endpoint === undefined
-      ? []
-      : [
-          {
-            message: `This link reads models from ${new URL(hub.endpoint).host}, not from the Hugging Face Hub.`,
-          },
-        ];
+  const elsewhere = `This link reads models from ${new URL(hub.endpoint).host}, not from the Hugging Face Hub.`;
+  const local = "The model was read from a folder on this computer: no link can carry it.";
   warnings.update([
-    ...endpoint,
+    ...(state.endpoint === undefined ? [] : [{ message: elsewhere }]),
     ...found,
+    ...(folder === null ? [] : [{ message: local, quiet: true }]),
     ...(note === null ? [] : [{ message: `The Hub was not read: ${note.message}`, quiet: true }]),
   ]);
 }
@@ -180,56 +186,69 @@ function questionOf({ model, gpu, users, context }) {
   return `Will ${model} serve ${load.length > 0 ? `${load.join(" at ")} ` : ""}on ${gpu}?`;
 }
 
+/** What is planned: a folder stands in for the model, and is in no link. */
+const asked = () => (folder === null ? state : { ...state, model: folder.name });
+
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let urlTimer;
 
-/** @param {State} next */
-function change(next) {
-  const sameModel = next.model === state.model;
+/**
+ * @param {State} next
+ * @param {ModelFolder | null} nextFolder
+ */
+function change(next, nextFolder) {
+  const isSameModel = next.model === state.model && nextFolder === folder;
   state = next;
+  folder = nextFolder;
   link.problems.length = 0;
-  controls.set(state, report?.query ?? {});
-  if (!sameModel) verdict.ask(questionOf(state));
-  planner.ask(planQuery(state));
+  controls.set(asked(), report?.query ?? {});
+  if (!isSameModel) verdict.ask(questionOf(asked()));
+  planner.ask(planQuery(asked()), folder);
   clearTimeout(urlTimer);
   urlTimer = setTimeout(() => history.replaceState(null, "", queryOf(state)), URL_PAUSE_MS);
 }
 
-document.addEventListener(
-  "plan-change",
-  (event) => change(withChanges(state, /** @type {CustomEvent<Record<string, string>>} */ (event).detail)),
-  { signal },
+/** @param {State} next a state that names a model puts it in place of the folder */
+const changePlan = (next) => change(next, next.model === undefined ? folder : null);
+
+/** @param {MouseEvent} event a click that would not open a tab or a window of its own */
+const isPlainClick = ({ button, metaKey, ctrlKey, shiftKey, altKey }) =>
+  button === 0 && !metaKey && !ctrlKey && !shiftKey && !altKey;
+
+/**
+ * @template Detail
+ * @param {string} type of an event that a view emits
+ * @param {(detail: Detail) => void} handle
+ */
+function on(type, handle) {
+  document.addEventListener(type, (event) => handle(/** @type {CustomEvent<Detail>} */ (event).detail), {
+    signal,
+  });
+}
+
+on("plan-change", (/** @type {Record<string, string>} */ changes) => changePlan(withChanges(state, changes)));
+on("folder", (/** @type {File[]} */ files) =>
+  change(withChanges(state, { model: "" }), new ModelFolder(files)),
 );
-document.addEventListener(
-  "token",
-  (event) => {
-    token = /** @type {CustomEvent<string | null>} */ (event).detail;
-    planner.reload();
-  },
-  { signal },
-);
+on("token", (/** @type {string | null} */ given) => {
+  token = given;
+  planner.reload();
+});
 document.addEventListener(
   "click",
   (event) => {
     const anchor = event.target instanceof Element ? event.target.closest("a[data-apply]") : null;
-    if (
-      !(anchor instanceof HTMLAnchorElement) ||
-      event.button !== 0 ||
-      event.metaKey ||
-      event.ctrlKey ||
-      event.shiftKey ||
-      event.altKey
-    )
-      return;
+    if (!(anchor instanceof HTMLAnchorElement) || !isPlainClick(event)) return;
     event.preventDefault();
-    change(parseQuery(anchor.search).state);
+    changePlan(parseQuery(anchor.search).state);
   },
   { signal },
 );
 
 if (isEmbed && parent !== window) {
   new ResizeObserver(() => {
-    parent.postMessage({ kind: "will-it-serve:height", height: root.scrollHeight }, "*");
+    const { height } = document.body.getBoundingClientRect();
+    parent.postMessage({ kind: "will-it-serve:height", height }, "*");
   }).observe(document.body);
 }
 

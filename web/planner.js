@@ -5,6 +5,7 @@
  * @import { EngineClient } from "./engine-client.js"
  * @import { HubTotals } from "./checkpoint-loader.js"
  * @import { HubClient } from "./hub.js"
+ * @import { ModelFolder } from "./model-folder.js"
  * @import { ModelProgress } from "./view/load-status.js"
  * @import { Trouble } from "./view/messages.js"
  */
@@ -12,6 +13,7 @@
 import { loadCheckpoint, NoCheckpointError } from "./checkpoint-loader.js";
 import { HubError } from "./hub-errors.js";
 import { parseModelReference } from "./hub-reference.js";
+import { loadFolder } from "./model-folder.js";
 import { EngineError } from "./protocol.js";
 
 /**
@@ -26,6 +28,7 @@ import { EngineError } from "./protocol.js";
  *
  * @typedef {object} Reading what is known of the model that is asked about
  * @property {string} name as the query spells it
+ * @property {ModelFolder | null} folder where it is on this computer
  * @property {AbortController} life
  * @property {string | null} key the core's key, once its headers are in
  * @property {HubTotals | null} totals
@@ -33,6 +36,16 @@ import { EngineError } from "./protocol.js";
  * @property {boolean} isOver reading has come to its end, well or not
  * @property {Trouble | null} failure
  */
+
+/** A text that names no model. */
+class NameError extends Error {
+  /** @param {{ message: string, hint: string }} problem */
+  constructor({ message, hint }) {
+    super(message);
+    this.name = "NameError";
+    this.hint = hint;
+  }
+}
 
 export class Planner {
   #engine;
@@ -76,11 +89,12 @@ export class Planner {
   /**
    * Asks anew; a change of the model starts reading it.
    * @param {Readonly<Record<string, string>>} query
+   * @param {ModelFolder | null} [folder] where the model is on this computer, instead of on the Hub
    */
-  ask(query) {
+  ask(query, folder = null) {
     this.#query = query;
     const name = query.model ?? "";
-    if (this.#reading?.name !== name) this.#start(name);
+    if (this.#reading?.name !== name || this.#reading.folder !== folder) this.#start(name, folder);
     this.#events.onPending();
     void this.#plan();
   }
@@ -88,19 +102,23 @@ export class Planner {
   /** Reads the model again, with another token perhaps. */
   reload() {
     if (this.#reading === null) return;
-    this.#start(this.#reading.name);
+    this.#start(this.#reading.name, this.#reading.folder);
     this.#events.onPending();
     void this.#plan();
   }
 
-  /** @param {string} name */
-  #start(name) {
+  /**
+   * @param {string} name
+   * @param {ModelFolder | null} folder
+   */
+  #start(name, folder) {
     const before = this.#reading;
     before?.life.abort();
     if (before?.key) this.#engine.call("drop", { key: before.key }, { signal: this.#signal }).catch(() => {});
     /** @type {Reading} */
     const reading = {
       name,
+      folder,
       life: new AbortController(),
       key: null,
       totals: null,
@@ -119,41 +137,46 @@ export class Planner {
   /** @param {Reading} reading */
   async #read(reading) {
     const signal = AbortSignal.any([this.#signal, reading.life.signal]);
-    const reference = parseModelReference(reading.name);
-    void this.#lookUp(reading, signal);
+    const lookedUp = reading.folder === null ? this.#lookUp(reading, signal) : null;
     try {
-      if (reference.kind === "problem") {
-        if (reference.code !== "empty")
-          reading.failure = { message: reference.message, hint: reference.hint };
-        return;
-      }
-      if (!this.#readsLive && (await this.#isInCatalog(reading.name))) return;
-      reading.key = await loadCheckpoint({
-        engine: this.#engine,
-        hub: this.#createHub(),
-        reference,
-        signal,
-        onProgress: (progress) => {
-          if (!signal.aborted) this.#events.onProgress(progress);
-        },
-        onTotals: (totals) => {
-          reading.totals = totals;
-          this.#events.onGated(totals.gated);
-          void this.#plan();
-        },
-      });
+      reading.key = await this.#load(reading, signal);
     } catch (error) {
       if (signal.aborted) return;
       reading.failure = troubleOf(error);
       if (isGated(error)) this.#events.onGated(true);
-    } finally {
-      if (!signal.aborted) {
-        reading.isOver = true;
-        this.#events.onProgress({ stage: "done" });
-        this.#tellFailure(reading);
-        void this.#plan();
-      }
+      // Whether a failure matters depends on the catalog, which comes with the engine.
+      await lookedUp;
     }
+    if (!signal.aborted) this.#endReading(reading);
+  }
+
+  /**
+   * @param {Reading} reading
+   * @param {AbortSignal} signal
+   * @returns {Promise<string | null>} the core's key; null: there is nothing to read
+   */
+  async #load(reading, signal) {
+    const engine = this.#engine;
+    const onProgress = (/** @type {ModelProgress} */ progress) => {
+      if (!signal.aborted) this.#events.onProgress(progress);
+    };
+    if (reading.folder !== null) return loadFolder({ engine, folder: reading.folder, signal, onProgress });
+    if (reading.name === "") return null;
+    const reference = parseModelReference(reading.name);
+    if (reference.kind === "problem") throw new NameError(reference);
+    if (!this.#readsLive && (await this.#isInCatalog(reading.name))) return null;
+    return loadCheckpoint({
+      engine,
+      hub: this.#createHub(),
+      reference,
+      signal,
+      onProgress,
+      onTotals: (totals) => {
+        reading.totals = totals;
+        this.#events.onGated(totals.gated);
+        void this.#plan();
+      },
+    });
   }
 
   /**
@@ -164,7 +187,15 @@ export class Planner {
     const found = await this.#isInCatalog(reading.name).catch(() => false);
     if (signal.aborted || !found) return;
     reading.inCatalog = true;
-    this.#tellFailure(reading);
+    void this.#plan();
+  }
+
+  /** @param {Reading} reading */
+  #endReading(reading) {
+    reading.isOver = true;
+    this.#events.onProgress({ stage: "done" });
+    if (reading.inCatalog) this.#events.onNote(reading.failure);
+    else this.#events.onTrouble(reading.failure);
     void this.#plan();
   }
 
@@ -178,13 +209,6 @@ export class Planner {
     const { models } = await this.#catalog;
     const entry = models.find(({ id }) => id.toLowerCase() === reference.id.toLowerCase());
     return entry !== undefined && (reference.revision === null || entry.revision === reference.revision);
-  }
-
-  /** @param {Reading} reading */
-  #tellFailure({ failure, inCatalog, life }) {
-    if (failure === null || life.signal.aborted) return;
-    this.#events.onTrouble(inCatalog ? null : failure);
-    this.#events.onNote(inCatalog ? failure : null);
   }
 
   async #plan() {
@@ -231,7 +255,9 @@ function hasAnswer({ key, totals, inCatalog, isOver }) {
 /** @param {unknown} error @returns {Trouble} */
 function troubleOf(error) {
   if (error instanceof HubError) return { message: error.message, hint: error.hint, link: error.link };
-  if (error instanceof EngineError) return { message: error.message, hint: error.hint ?? "" };
+  if (error instanceof EngineError || error instanceof NameError) {
+    return { message: error.message, hint: error.hint ?? "" };
+  }
   if (error instanceof NoCheckpointError) return { message: error.message };
   const what = error instanceof Error ? error.message : String(error);
   return {

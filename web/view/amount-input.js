@@ -89,9 +89,9 @@ export class AmountInput {
 
   #follow() {
     const amount = Number(this.#box.value);
-    if (!(amount > 0)) return;
-    this.#slider.value = String(nearestStop(this.#stops, amount));
-    this.#slider.setAttribute("aria-valuetext", this.#describe(amount));
+    const known = amount > 0;
+    this.#slider.value = String(known ? nearestStop(this.#stops, amount) : 0);
+    this.#slider.setAttribute("aria-valuetext", known ? this.#describe(amount) : "not set");
   }
 
   #slide() {

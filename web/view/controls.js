@@ -1,6 +1,6 @@
 /**
  * The form of the plan: model, card, users, context, and the rest under "More".
- * Emits `plan-change` with the URL keys to change. On a narrow screen the form is a sheet behind one line.
+ * Emits `plan-change` with the URL keys to change, and `folder` with the files of a chosen folder. On a narrow screen the form is a sheet behind one line.
  * @import { Catalog, PlanReport } from "../report.d.ts"
  * @import { NumberFormat } from "../format.js"
  * @import { State } from "../state.js"
@@ -69,6 +69,8 @@ export class Controls {
     }
     this.#form.addEventListener("change", (event) => this.#changeOther(event.target), { signal });
     this.#form.addEventListener("submit", (event) => this.#submit(event), { signal });
+    const folder = input("#folder");
+    folder.addEventListener("change", () => this.#chooseFolder(folder), { signal });
     const more = find(root, "#more", HTMLButtonElement);
     more.addEventListener("click", () => this.#showMore(more.getAttribute("aria-expanded") === "false"), {
       signal,
@@ -109,12 +111,18 @@ export class Controls {
   }
 
   /**
-   * What an answer says about the form: the longest context, and values that were decided by model and card.
+   * What an answer says about the form: the longest context, the card that a name meant, values that were decided by
+   * model and card, and defaults in place of what could not be used.
    * @param {PlanReport} report
+   * @param {State} state
    */
-  setReport({ model, query }) {
+  setReport({ model, gpu, query, defaults, problems }, state) {
+    const unusable = new Set(problems.map(({ field }) => field));
+    const usable = Object.fromEntries(
+      Object.entries(state).filter(([key]) => key === "gpu" || !unusable.has(key)),
+    );
     this.#context.setStops(tokenStops(model.max_model_len ?? MAX_TOKENS));
-    this.set(this.#state, { ...this.#defaults, ...query });
+    this.set(gpu === null ? usable : { ...usable, gpu: gpu.id }, { ...defaults, ...query });
   }
 
   #planLine() {
@@ -160,6 +168,14 @@ export class Controls {
     this.#form.dispatchEvent(
       new CustomEvent("plan-change", { bubbles: true, detail: { [target.name]: target.value.trim() } }),
     );
+  }
+
+  /** @param {HTMLInputElement} input */
+  #chooseFolder(input) {
+    const files = [...(input.files ?? [])];
+    input.value = "";
+    if (files.length > 0)
+      this.#form.dispatchEvent(new CustomEvent("folder", { bubbles: true, detail: files }));
   }
 
   /** @param {SubmitEvent} event */

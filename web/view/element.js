@@ -48,6 +48,7 @@ export function find(root, selector, type) {
 export function shape(state) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("class", "shape");
+  svg.dataset.state = state;
   svg.setAttribute("aria-hidden", "true");
   const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
   use.setAttribute("href", `#shape-${state}`);

@@ -42,7 +42,7 @@ export class LoadStatus {
         this.#engine.textContent =
           total > 0
             ? `Engine: ${this.#format.megabytes(loaded)} of ${this.#format.megabytes(total)} MB`
-            : "Engine: asking for its files";
+            : "Engine: connecting";
         break;
       case "start":
         this.#engine.textContent = "Engine: starting Python";
@@ -60,13 +60,13 @@ export class LoadStatus {
         this.#model.textContent = "";
         break;
       case "listing":
-        this.#model.textContent = "Model: asking the Hub for its files";
+        this.#model.textContent = "Hub: listing files";
         break;
       case "waiting":
-        this.#model.textContent = `Model: the Hub asks to wait ${this.#format.number(progress.secondsLeft)} s`;
+        this.#model.textContent = `Hub: asks to wait ${this.#format.number(progress.secondsLeft)} s`;
         break;
       case "headers":
-        this.#model.textContent = `Headers: ${this.#format.number(progress.done)} of ${this.#format.number(progress.of)} files, ${this.#format.megabytes(progress.bytes)} MB`;
+        this.#model.textContent = `Headers: ${this.#format.number(progress.done)} of ${this.#format.number(progress.of)}, ${this.#format.megabytes(progress.bytes)} MB`;
         break;
       default:
         unreachable(progress, "model stage of an unknown kind");

@@ -50,7 +50,6 @@ class FactRow {
 }
 
 export class Panel {
-  #root;
   #format;
   #stateText = element("span", { class: "state-word" });
   #state = element("p", { class: "state" });
@@ -67,7 +66,6 @@ export class Panel {
    * @param {NumberFormat} format
    */
   constructor(root, format) {
-    this.#root = root;
     this.#format = format;
     root.querySelector("header")?.append(this.#state);
     root.append(this.#headline, this.#lines, this.#more);
@@ -77,7 +75,7 @@ export class Panel {
   /** @param {PanelContent} content */
   update({ state, word, headline, lines, more }) {
     if (state !== null) {
-      this.#root.dataset.state = state;
+      this.#state.dataset.state = state;
       setText(this.#stateText, word);
       this.#state.replaceChildren(shape(state), this.#stateText);
     }

@@ -29,6 +29,9 @@ export function stateOfVerdict(code) {
   }
 }
 
+/** Characters of a sentence that still fits two large lines. */
+const SHORT_SENTENCE = 80;
+
 /** @typedef {(query: Record<string, string>) => string} LinkTo the address of the plan with these changes */
 
 export class VerdictView {
@@ -54,7 +57,9 @@ export class VerdictView {
    * @param {string} question
    */
   ask(question) {
-    if (this.#root.dataset.state === undefined) setText(this.#text, question);
+    this.#say(question);
+    this.#mark.replaceChildren();
+    delete this.#root.dataset.state;
   }
 
   /**
@@ -64,12 +69,19 @@ export class VerdictView {
   update({ verdict, model, engine, ways_out }, linkTo) {
     const state = stateOfVerdict(verdict.code);
     this.#root.dataset.state = state;
-    setText(this.#text, verdict.sentence);
+    this.#say(verdict.sentence);
     this.#mark.replaceChildren(shape(state));
-    setText(this.#basis, [model.source_sentence, engine].filter((part) => part !== "").join(" · "));
+    const said = verdict.sentence.includes(model.source_sentence);
+    setText(this.#basis, said ? engine : `${model.source_sentence} · ${engine}`);
     this.#waysTitle.textContent = state === "ok" ? "Also possible" : "Ways out";
     const list = element("ul", {}, ...ways_out.map((way) => element("li", {}, wayLink(way, linkTo))));
     this.#waysOut.replaceChildren(...(ways_out.length > 0 ? [this.#waysTitle, list] : []));
+  }
+
+  /** @param {string} sentence */
+  #say(sentence) {
+    this.#sentence.dataset.length = sentence.length > SHORT_SENTENCE ? "long" : "short";
+    setText(this.#text, sentence);
   }
 }
 

@@ -6,7 +6,15 @@
  * @import { PlanReport } from "../../../web/report.d.ts"
  */
 
-const NAMES = ["serves", "fewer-users", "does-not-fit", "serves-nobody", "ambiguous-gpu", "unknown-kv", "moe"];
+const NAMES = [
+  "serves",
+  "fewer-users",
+  "does-not-fit",
+  "serves-nobody",
+  "ambiguous-gpu",
+  "unknown-kv",
+  "moe",
+];
 
 /** @type {{ postMessage(message: FromWorker): void } & Pick<EventTarget, "addEventListener">} */
 const scope = /** @type {any} */ (globalThis);
@@ -19,9 +27,20 @@ const tell = (status) => scope.postMessage({ kind: "status", boot: "one-zip", ..
 
 async function catalog() {
   const all = await reports;
-  const gpus = all.flatMap(({ gpu, choices }) => (gpu === null ? choices : [gpu])).map(({ id, name }) => ({ id, name }));
-  const cards = new Map(gpus.map((gpu) => [gpu.id, { ...gpu, vendor: "NVIDIA", memory_text: "22.0 GiB", bandwidth_text: "300 GB/s" }]));
-  const models = new Map(all.map(({ model }) => [model.id, { id: model.id, name: model.id, revision: model.revision, gated: model.gated }]));
+  /** @type {{ id: string, name: string }[]} */
+  const gpus = all.flatMap(({ gpu, choices }) => [...(gpu === null ? [] : [gpu]), ...choices]);
+  const cards = new Map(
+    gpus.map((gpu) => [
+      gpu.id,
+      { ...gpu, vendor: "NVIDIA", memory_text: "22.0 GiB", bandwidth_text: "300 GB/s" },
+    ]),
+  );
+  const models = new Map(
+    all.map(({ model }) => [
+      model.id,
+      { id: model.id, name: model.id, revision: model.revision, gated: model.gated },
+    ]),
+  );
   return {
     gpus: [...cards.values()],
     models: [...models.values()],

@@ -1,0 +1,60 @@
+"""The page over reports from files: the real index.html and main.js, a stand-in for the engine's worker."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from playwright.sync_api import Page, Route
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "tests" / "web" / "fixtures"
+ENGINE_STAND_IN = ROOT / "tests" / "web" / "harness" / "engine-worker.js"
+
+SHOWN: dict[str, dict[str, str]] = {
+    "serves": {"model": "Qwen/Qwen3-8B", "gpu": "h100-sxm5-80gb", "users": "16"},
+    "fewer-users": {"model": "Qwen/Qwen3-8B", "gpu": "l4-24gb", "users": "16"},
+    "does-not-fit": {"model": "meta-llama/Llama-3.3-70B-Instruct", "gpu": "l4-24gb", "users": "16"},
+    "serves-nobody": {"model": "Qwen/Qwen3-14B", "gpu": "rtx-5090-32gb", "users": "4"},
+    "ambiguous-gpu": {"model": "Qwen/Qwen3-8B", "gpu": "h100", "users": "64"},
+    "unknown-kv": {"model": "example/lightning-8b", "gpu": "h100-sxm5-80gb", "users": "16"},
+    "moe": {"model": "openai/gpt-oss-120b", "gpu": "h100-sxm5-80gb", "users": "16"},
+}
+"""The query that each report of tests/web/fixtures answers."""
+
+
+@dataclass(frozen=True)
+class PlanPage:
+    """A page that can be opened on any query."""
+
+    page: Page
+    origin: str
+
+    def open(self, query: dict[str, str], *, until: str = "ready") -> None:
+        """Open the page on a query and wait for its answer."""
+        text = "&".join(f"{key}={quote(value, safe='/@')}" for key, value in query.items())
+        self.page.goto(f"{self.origin}/?{text}")
+        self.wait(until)
+
+    def wait(self, answer: str = "ready") -> None:
+        self.page.wait_for_selector(f"html[data-answer={answer}]")
+
+    def text(self, selector: str) -> str:
+        return self.page.locator(selector).inner_text()
+
+    def report(self) -> dict[str, Any]:
+        """What `#plan-report` holds."""
+        return self.page.evaluate("JSON.parse(document.getElementById('plan-report').textContent)")
+
+    def query(self) -> str:
+        """The page's query string, as the address bar shows it."""
+        return self.page.evaluate("location.search")
+
+
+def stand_in_for_the_engine(page: Page) -> None:
+    """Give the page the stand-in for its engine's worker."""
+
+    def give_stand_in(route: Route) -> None:
+        route.fulfill(path=ENGINE_STAND_IN, content_type="text/javascript")
+
+    page.route("**/engine-worker.js", give_stand_in)
