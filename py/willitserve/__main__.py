@@ -8,6 +8,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -80,11 +81,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _model(catalog: Catalog, checkpoint: str) -> Model:
+def _model(checkpoint: str) -> Model:
     folder = Path(checkpoint)
     if folder.is_dir():
         return open_folder(folder).finish()
-    entry = catalog.find_model(checkpoint)
+    entry = _packaged().find_model(checkpoint)
     if entry is None:
         raise InputError(
             f"“{checkpoint}” is neither a folder nor a model of the catalog",
@@ -146,15 +147,22 @@ def _show(report: BaseModel, *, as_json: bool) -> None:
         print(report.model_dump_json(indent=1))
 
 
-def _inspect(catalog: Catalog, options: argparse.Namespace) -> None:
-    model = _model(catalog, options.checkpoint)
+@cache
+def _packaged() -> Catalog:
+    """The catalog, read when a command first needs it."""
+    return load_packaged_catalog()
+
+
+def _inspect(options: argparse.Namespace) -> None:
+    model = _model(options.checkpoint)
     report = inspect(model)
     if report is None:
         raise InputError(model.facts.source_sentence)
     _show(report, as_json=options.json)
 
 
-def _plan(catalog: Catalog, options: argparse.Namespace) -> None:
+def _plan(options: argparse.Namespace) -> None:
+    catalog = _packaged()
     query = {"model": str(options.checkpoint), "gpu": str(options.gpu)}
     for option, key in PLAN_OPTIONS.items():
         value = getattr(options, option)
@@ -165,7 +173,7 @@ def _plan(catalog: Catalog, options: argparse.Namespace) -> None:
     request = read_query(query)
     if request.problems:
         raise InputError(" ".join(problem.sentence for problem in request.problems))
-    model = _model(catalog, options.checkpoint)
+    model = _model(options.checkpoint)
     catalog.find_gpu(request.gpu)
     versions = {"core": __version__, "catalog": f"v{catalog.schema_version}"}
     report = plan(catalog, model, request, versions=versions)
@@ -176,8 +184,8 @@ def _plan(catalog: Catalog, options: argparse.Namespace) -> None:
     _show(report, as_json=options.json)
 
 
-def _rough(catalog: Catalog, options: argparse.Namespace) -> None:
-    gpu = catalog.find_gpu(options.gpu)
+def _rough(options: argparse.Namespace) -> None:
+    gpu = _packaged().find_gpu(options.gpu)
     memory = gpu.marketed_memory_bytes or (gpu.total_memory.total_bytes if gpu.total_memory else None)
     if memory is None:
         raise InputError(f"the memory of {gpu.name} is not known")
@@ -193,7 +201,8 @@ def _rough(catalog: Catalog, options: argparse.Namespace) -> None:
         print(f"{report.sentence}\n{report.arithmetic}")
 
 
-def _catalog(catalog: Catalog, options: argparse.Namespace) -> None:
+def _catalog(options: argparse.Namespace) -> None:
+    catalog = _packaged()
     if options.what == "gpus":
         rows = [(gpu.id, f"{gpu.name}: {memory_text(gpu)}, {bandwidth_text(gpu)}") for gpu in catalog.gpus]
     elif options.what == "engines":
@@ -211,10 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        catalog = load_packaged_catalog()
-        {"inspect": _inspect, "plan": _plan, "rough": _rough, "catalog": _catalog}[options.command](
-            catalog, options
-        )
+        {"inspect": _inspect, "plan": _plan, "rough": _rough, "catalog": _catalog}[options.command](options)
     except WillItServeError as error:
         print(
             f"willitserve: {' '.join(part for part in (error.message, error.hint) if part)}", file=sys.stderr
