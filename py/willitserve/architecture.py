@@ -56,10 +56,15 @@ class LatentAttention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexerCache:
-    """Keys of a sparse-attention indexer: `head_dim` bytes plus one FP32 scale per token, whatever the KV
+    """Keys by which sparse attention chooses tokens: one per token, in a width of its own whatever the KV
     dtype."""
 
     head_dim: int
+    key_dtype_bits: int = 8
+    scale_bytes: int = 4
+    """Beside each key."""
+    pool: int = 1
+    """Tokens that one cached key stands for; the tokens of an unfinished pool wait in 16 bit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

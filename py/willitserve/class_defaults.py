@@ -2,10 +2,10 @@
 
 Source of every value: the configuration class of that model_type in transformers 5.24
 (transformers/models/<family>/configuration_<family>.py), for classes outside transformers the one that vLLM
-brings or names (vllm/transformers_utils/configs/, `_CONFIG_REGISTRY`). An engine reads config.json through these
-classes, so an absent key has the class's value. A class that is not listed here has no default: an absent
-key is then an error or unknown. Layer counts and widths stand only in classes that published configs nest
-as a text model and abbreviate.
+brings or names (vllm/transformers_utils/configs/, `_CONFIG_REGISTRY`). An engine reads config.json through
+these classes, so an absent key has the class's value. A class that is not listed here has no default: an
+absent key is then an error or unknown. Layer counts and widths stand only in classes that published configs
+nest as a text model and abbreviate.
 """
 
 from collections.abc import Mapping

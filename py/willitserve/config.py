@@ -31,7 +31,7 @@ MAX_CONFIG_CHARACTERS: Final = 16 * 2**20
 
 MAX_CONFIG_DEPTH: Final = 64
 
-TEXT_CONFIG_KEYS: Final = ("text_config", "llm_config", "language_config", "thinker_config", "llm")
+TEXT_CONFIG_KEYS: Final = ("text_config", "llm_config", "language_config", "thinker_config")
 """Where a multimodal config keeps its language model; a thinker has a text_config of its own."""
 
 ENCODER_TOKEN_KEYS: Final = (

@@ -242,14 +242,32 @@ def _attention(keys: ConfigKeys, mixer: Mixer, index: int) -> tuple[Cache, ...]:
                 chunk=mixer.reach,
             ),
         )
-    return (
-        FullAttention(
-            num_heads=heads.num_heads,
-            num_kv_heads=heads.num_kv_heads,
-            head_dim=heads.head_dim,
-            v_head_dim=heads.v_head_dim,
-        ),
+    full = FullAttention(
+        num_heads=heads.num_heads,
+        num_kv_heads=heads.num_kv_heads,
+        head_dim=heads.head_dim,
+        v_head_dim=heads.v_head_dim,
     )
+    return (full, *_block_indexer(keys, index))
+
+
+def _block_indexer(keys: ConfigKeys, index: int) -> tuple[IndexerCache, ...]:
+    """MiniMax-M3: some layers choose blocks of tokens by one 16-bit key per token.
+
+    Source: vLLM models/minimax_m3/common/indexer.py `MiniMaxM3IndexerCache`.
+    """
+    sparse = keys.child("sparse_attention_config")
+    if sparse is None or sparse.flag("use_sparse_attention") is False:
+        return ()
+    chosen = sparse.integers("sparse_attention_freq")
+    if chosen is None or index >= len(chosen) or not sparse.has("sparse_index_dim"):
+        keys.give_up(
+            "sparse_attention_config without sparse_attention_freq for every layer and sparse_index_dim"
+        )
+        return ()
+    if not chosen[index]:
+        return ()
+    return (IndexerCache(head_dim=sparse.required("sparse_index_dim"), key_dtype_bits=16, scale_bytes=0),)
 
 
 def _latent(keys: ConfigKeys, mixer: Mixer, rank: int, index: int) -> tuple[Cache, ...]:
@@ -266,7 +284,10 @@ def _latent(keys: ConfigKeys, mixer: Mixer, rank: int, index: int) -> tuple[Cach
     )
     sublayers = _attention_per_layer(keys)
     if keys.integer("index_topk") is not None and _has_own_indexer(keys, index):
-        return (attention, IndexerCache(head_dim=keys.required("index_head_dim"))) * sublayers
+        indexer = IndexerCache(
+            head_dim=keys.required("index_head_dim"), pool=keys.integer("index_kpool") or 1
+        )
+        return (attention, indexer) * sublayers
     return (attention,) * sublayers
 
 

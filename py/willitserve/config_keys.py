@@ -36,6 +36,8 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
         "num_key_value_heads",
         "num_attention_groups",  # Step
         "num_query_groups",  # Megatron style
+        "num_multi_query_heads",  # CogVLM2
+        "n_kv_heads",  # Llama's and Mistral's own params.json
     ),
     "head_dim": (
         "head_dim",

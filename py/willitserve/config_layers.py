@@ -64,18 +64,22 @@ MOST_LAYERS: Final = 1024
 
 MARKERS: Final = (
     "block_sparse_attention",
-    "index_kpool",
+    "cross_layer_interval",  # IDEFICS
+    "decoder_retention_heads",  # RetNet
+    "expand_k",  # flash-linear-attention: GLA, DeltaNet and their relatives
+    "expand_v",
+    "hyena_filter_groups",  # StripedHyena
     "indexer_compress_ratio",
     "indexer_n_heads",
     "loop_window_size",
-    "mb_per_layer",
+    "mb_per_layer",  # Phi-4-mini-flash
+    "mlstm_round_up_to_multiple_of",  # xLSTM
     "moba_config",
     "n_recurrent_loops",
     "nsa_config",
     "ple_layer_ids",
-    "retention_heads",
     "rswa_window",
-    "sparse_attention_config",
+    "use_short_conv",
 )
 """Keys that say that a layer caches something this version has no rule for."""
 

@@ -27,7 +27,7 @@ from willitserve.errors import ConfigError
 from willitserve.units import ceil_div
 
 INDEXER_SCALE_BYTES = 4
-"""One FP32 scale beside the 8-bit key of a sparse-attention indexer (vLLM models/deepseek_v2.py, Indexer)."""
+"""One FP32 scale beside the 8-bit indexer key of a compressed row (vLLM models/deepseek_v4/attention.py)."""
 
 COMPRESSOR_VECTORS = 2
 """A compressor keeps the value and the score of every token that is still being compressed, in FP32."""
@@ -75,8 +75,8 @@ def cache_bytes_per_token(cache: Cache, *, kv_dtype_bits: int, tp: int) -> int:
     Formula
         keys and values: KV heads per rank x (head_dim + v_head_dim) x kv_dtype_bits / 8
         MLA: (kv_lora_rank + qk_rope_head_dim) x kv_dtype_bits / 8, whole on every rank
-        indexer: head_dim x 1 B + 4 B, whatever kv_dtype_bits, whole on every rank
-        compressed (DeepSeek-V4): one row of head_dim per `ratio` tokens, with an indexer key beside it;
+        indexer: (head_dim x its own width + scale) / tokens per key, whatever kv_dtype_bits, whole on every
+        rank compressed (DeepSeek-V4): one row of head_dim per `ratio` tokens, with an indexer key beside it;
         rounded up states and shared caches: 0
 
     Source
@@ -100,7 +100,7 @@ def _row_bytes(cache: Cache, *, kv_dtype_bits: int, tp: int) -> Fraction:
         case LatentAttention():
             return Fraction((cache.kv_lora_rank + cache.qk_rope_head_dim) * kv_dtype_bits, 8)
         case IndexerCache():
-            return Fraction(cache.head_dim + INDEXER_SCALE_BYTES)
+            return (Fraction(cache.head_dim * cache.key_dtype_bits, 8) + cache.scale_bytes) / cache.pool
         case CompressedAttention():
             if cache.ratio == 0:
                 return Fraction(0)
@@ -245,7 +245,11 @@ def _bounded_bytes(cache: Cache, tokens: int | None, *, kv_dtype_bits: int, tp: 
         case CompressedAttention():
             window = ceil_div(held(cache.window) * cache.head_dim * kv_dtype_bits, 8)
             return window + _compressor_bytes(cache, tokens)
-        case FullAttention() | LatentAttention() | IndexerCache() | SharedKv():
+        case IndexerCache():
+            # Key and score of every token of the unfinished pool, in 16 bit (vLLM
+            # models/glm5next/common/attention.py).
+            return 0 if cache.pool == 1 else cache.pool * 2 * cache.head_dim * 2
+        case FullAttention() | LatentAttention() | SharedKv():
             return 0
         case _:
             assert_never(cache)
@@ -307,6 +311,8 @@ def _bounded_label(cache: Cache) -> str:
             return "cross-attention"
         case RecurrentState():
             return cache.kind
+        case IndexerCache():
+            return "indexer-pool"
         case _:
             return "window"
 
@@ -328,7 +334,9 @@ def _term(cache: Cache, count: int, *, kv_dtype_bits: int, tp: int) -> str:
         case LatentAttention():
             return f"{count} latent layers x ({cache.kv_lora_rank} + {cache.qk_rope_head_dim}) x {size}"
         case IndexerCache():
-            return f"{count} indexer layers x ({cache.head_dim} + {INDEXER_SCALE_BYTES}) B"
+            key = cache.head_dim * cache.key_dtype_bits // 8
+            each = f"({key} + {cache.scale_bytes}) B" if cache.scale_bytes else f"{key} B"
+            return f"{count} indexer layers x {each}" + (f" / {cache.pool}" if cache.pool > 1 else "")
         case CompressedAttention():
             if cache.ratio == 0:
                 return ""

@@ -355,7 +355,10 @@ def test_context_as_the_engine_derives_it(put: dict[str, object], longest: int, 
         pytest.param(
             {"layer_types": ["full_attention", "telepathy"]}, '"telepathy" (layer_types)', id="word"
         ),
-        pytest.param({"sparse_attention_config": {"use": True}}, "sparse_attention_config", id="marker"),
+        pytest.param({"nsa_config": {"block": 64}}, "nsa_config changes what attention caches", id="marker"),
+        pytest.param(
+            {"sparse_attention_config": {"use": True}}, "sparse_attention_freq", id="sparse, no list"
+        ),
         pytest.param(
             {"layer_types": ["linear_attention"] * 2}, "whose size no key", id="state without sizes"
         ),

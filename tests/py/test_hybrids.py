@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from willitserve.architecture import Architecture, FullAttention, IndexerCache, RecurrentState
+from willitserve.architecture import Architecture, FullAttention, RecurrentState
 from willitserve.config import describe
 from willitserve.errors import ConfigError
 
@@ -104,6 +104,26 @@ def test_nemotron_keeps_its_state_in_the_dtype_that_it_names() -> None:
         assert state.state_dtype_bits == bits
     with pytest.raises(ConfigError, match="dtype of the recurrent state is 'int3'"):
         describe(config | {"mamba_ssm_cache_dtype": "int3"})
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_layer_lists_may_count_from_zero_or_one(first: int) -> None:
+    # Kimi-Linear counts from one; its successors' files also count from zero.
+    lists = {"full_attn_layers": [3 + first], "kda_layers": [first, 1 + first, 2 + first]}
+    sizes = {"num_heads": 32, "head_dim": 128, "short_conv_kernel_size": 4}
+    architecture = describe(
+        {
+            "num_hidden_layers": 4,
+            "hidden_size": 2304,
+            "num_attention_heads": 32,
+            "head_dim": 72,
+            "intermediate_size": 9216,
+            "linear_attn_config": lists | sizes,
+        }
+    )
+    assert [isinstance(layer.caches[0], FullAttention) for layer in architecture.layers] == [False] * 3 + [
+        True
+    ]
 
 
 def test_jamba_periods() -> None:
@@ -216,35 +236,3 @@ def test_nas_blocks_leave_attention_out_and_set_each_width() -> None:
         ("none", 0),
         ("dense", 4096),
     ]
-
-
-@pytest.mark.parametrize(
-    ("put", "own"),
-    [
-        pytest.param({}, [0, 1, 2, 3, 4, 5], id="all"),
-        pytest.param({"indexer_types": ["full", "shared", "shared"] * 2}, [0, 3], id="GLM-5.2 words"),
-        pytest.param({"index_topk_pattern": "FSSFSS"}, [0, 3], id="letters"),
-        pytest.param({"index_topk_freq": 2}, [0, 1, 3, 5], id="every second from layer 2 on"),
-        pytest.param(
-            {"index_topk_freq": 4, "index_skip_topk_offset": 1}, [0, 4], id="every fourth from layer 1 on"
-        ),
-    ],
-)
-def test_indexers_that_are_shared_cache_nothing(put: dict[str, object], own: list[int]) -> None:
-    config: dict[str, object] = {
-        "model_type": "glm_moe_dsa",
-        "num_hidden_layers": 6,
-        "hidden_size": 6144,
-        "intermediate_size": 12288,
-        "num_attention_heads": 64,
-        "kv_lora_rank": 512,
-        "qk_nope_head_dim": 192,
-        "qk_rope_head_dim": 64,
-        "v_head_dim": 256,
-        "index_head_dim": 128,
-        "index_n_heads": 32,
-        "index_topk": 2048,
-        "vocab_size": 154880,
-    }
-    layers = describe(config | put).layers
-    assert [layer.index for layer in layers if any(isinstance(c, IndexerCache) for c in layer.caches)] == own

@@ -260,6 +260,21 @@ def test_states_split_by_width_or_head(model_id: str, tp: int, reason: str | Non
     assert (rejected.reason if rejected else None) == reason
 
 
+def test_one_mamba_group_is_copied_to_every_rank() -> None:
+    # Bamba-9B: 128 state heads, one group.
+    architecture = dense(
+        model_type="bamba",
+        attn_layer_indices=[1],
+        mamba_n_heads=128,
+        mamba_d_head=64,
+        mamba_n_groups=1,
+        mamba_d_state=128,
+        mamba_d_conv=4,
+        mamba_expand=1,
+    )
+    assert valid_tp(architecture) == ([1, 2, 4, 8, 16], [])
+
+
 def test_key_heads_of_a_delta_net() -> None:
     # Qwen3-Next: 16 key heads, 32 value heads.
     architecture = dense(
