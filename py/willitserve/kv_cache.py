@@ -75,9 +75,9 @@ def cache_bytes_per_token(cache: Cache, *, kv_dtype_bits: int, tp: int) -> int:
     Formula
         keys and values: KV heads per rank x (head_dim + v_head_dim) x kv_dtype_bits / 8
         MLA: (kv_lora_rank + qk_rope_head_dim) x kv_dtype_bits / 8, whole on every rank
-        indexer: (head_dim x its own width + scale) / tokens per key, whatever kv_dtype_bits, whole on every
-        rank compressed (DeepSeek-V4): one row of head_dim per `ratio` tokens, with an indexer key beside it;
-        rounded up states and shared caches: 0
+        indexer: (head_dim x its own width + scale) / tokens per key, whatever kv_dtype_bits; not divided by tp
+        compressed (DeepSeek-V4): one row of head_dim and its indexer key per `ratio` tokens, rounded up
+        states and shared caches: 0
 
     Source
         vLLM vllm/v1/kv_cache_interface.py `AttentionSpec.unpadded_page_size_bytes` at block_size = 1,
