@@ -17,8 +17,9 @@ from pydantic import BaseModel
 from willitserve import __version__
 from willitserve.catalog import Catalog
 from willitserve.catalog_files import load_packaged_catalog
-from willitserve.errors import InputError, WillItServeError
+from willitserve.errors import AmbiguousGpuError, InputError, WillItServeError
 from willitserve.folder import open_folder
+from willitserve.gpu import GpuSpec
 from willitserve.plan import Model, bandwidth_text, memory_text, plan
 from willitserve.reading import from_catalog, inspect
 from willitserve.report import Figure, InspectReport, PlanReport
@@ -153,6 +154,21 @@ def _packaged() -> Catalog:
     return load_packaged_catalog()
 
 
+def _find_gpu(catalog: Catalog, name: str) -> GpuSpec:
+    """The card of that name; an ambiguous name is refused with the ids and how they differ."""
+    try:
+        return catalog.find_gpu(name)
+    except AmbiguousGpuError as error:
+        by_id = {gpu.id: gpu for gpu in catalog.gpus}
+        choices = "; ".join(
+            f"{gpu_id} ({memory_text(by_id[gpu_id])}, {bandwidth_text(by_id[gpu_id])})"
+            for gpu_id in error.choices
+        )
+        raise InputError(
+            f"“{name}” is {len(error.choices)} different cards: {choices}", field="gpu"
+        ) from error
+
+
 def _inspect(options: argparse.Namespace) -> None:
     model = _model(options.checkpoint)
     report = inspect(model)
@@ -173,8 +189,8 @@ def _plan(options: argparse.Namespace) -> None:
     request = read_query(query)
     if request.problems:
         raise InputError(" ".join(problem.sentence for problem in request.problems))
+    _find_gpu(catalog, request.gpu)
     model = _model(options.checkpoint)
-    catalog.find_gpu(request.gpu)
     versions = {"core": __version__, "catalog": f"v{catalog.schema_version}"}
     report = plan(catalog, model, request, versions=versions)
     if report.problems:
@@ -185,7 +201,7 @@ def _plan(options: argparse.Namespace) -> None:
 
 
 def _rough(options: argparse.Namespace) -> None:
-    gpu = _packaged().find_gpu(options.gpu)
+    gpu = _find_gpu(_packaged(), options.gpu)
     memory = gpu.marketed_memory_bytes or (gpu.total_memory.total_bytes if gpu.total_memory else None)
     if memory is None:
         raise InputError(f"the memory of {gpu.name} is not known")
@@ -222,9 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         {"inspect": _inspect, "plan": _plan, "rough": _rough, "catalog": _catalog}[options.command](options)
     except WillItServeError as error:
-        print(
-            f"willitserve: {' '.join(part for part in (error.message, error.hint) if part)}", file=sys.stderr
-        )
+        print(f"willitserve: {error.sentence}", file=sys.stderr)
         return 2
     except OSError as error:
         print(f"willitserve: {error}", file=sys.stderr)

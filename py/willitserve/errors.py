@@ -22,6 +22,16 @@ class WillItServeError(Exception):
         self.message = message
         self.hint = hint
 
+    @property
+    def sentence(self) -> str:
+        """Message and hint as they stand in a text: capital first, full stop last."""
+        first = self.message.split(" ", 1)[0]
+        # A file or key name at the head of a message is quoted as it is.
+        said = self.message[:1].upper() + self.message[1:] if first.isalpha() else self.message
+        if not said.endswith((".", "?", "!")):
+            said += "."
+        return f"{said} {self.hint}".strip()
+
 
 class InputError(WillItServeError):
     """A value of the request cannot be used; `field` is its URL key."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from willitserve.errors import RepositoryError
 from willitserve.reading import OpenCheckpoint
 from willitserve.repository import choose_files
-from willitserve.safetensors import LENGTH_BYTES, header_length
+from willitserve.safetensors import HEADER_LIMIT_BYTES, LENGTH_BYTES
 
 INDEX_NAME = "model.safetensors.index.json"
 
@@ -26,7 +26,7 @@ def open_folder(folder: Path) -> OpenCheckpoint:
     index = folder / INDEX_NAME
     choice = choose_files(files, index_text=index.read_text("utf-8") if index.is_file() else None)
     if choice.kind != "safetensors":
-        raise RepositoryError(f"{folder}: {choice.sentence}")
+        raise RepositoryError(f"no *.safetensors to load in {folder}: {choice.sentence}")
     sizes = dict(files)
     opened = OpenCheckpoint(
         model_id=folder.name.replace("__", "/", 1),
@@ -43,6 +43,6 @@ def open_folder(folder: Path) -> OpenCheckpoint:
     for name in choice.read:
         with (folder / name).open("rb") as file:
             start = file.read(LENGTH_BYTES)
-            data = start + file.read(header_length(start))
-        opened.add(name, data, file_size=sizes[name])
+            length = min(int.from_bytes(start, "little"), HEADER_LIMIT_BYTES)
+            opened.add(name, start + file.read(length), file_size=sizes[name])
     return opened

@@ -43,6 +43,8 @@ class Model:
     facts: ModelFacts
     subject: Subject | None
     """None: what was read does not suffice for a plan; the facts say what is missing."""
+    withheld: tuple[str, ...] = ()
+    """Why everything but the weights is withheld; empty: nothing is."""
 
 
 def find_engine(catalog: Catalog, name: str) -> EngineSpec:
@@ -312,7 +314,7 @@ def plan(
         report = _empty_report(catalog, request, model, verdict, gpu, problems)
         return report.model_copy(update={"versions": versions})
 
-    if subject.architecture.kv_withheld:
+    if model.withheld:
         report = _weights_only(catalog, subject, model, request, gpu, problems)
         return report.model_copy(update={"versions": versions})
 
@@ -365,7 +367,7 @@ def _weights_only(
         )
     )
     total = gpu.total_memory
-    withheld = subject.architecture.kv_withheld[0]
+    withheld = model.withheld[0]
     if total is not None and weights > total.total_bytes:
         verdict = Verdict(
             code="does-not-fit",
@@ -405,8 +407,7 @@ def _find_gpu(
     except AmbiguousGpuError as error:
         return None, error.choices
     except InputError as error:
-        sentence = " ".join(part for part in (error.message, error.hint) if part)
-        problems.append(Problem(field="gpu", code=error.code, sentence=sentence))
+        problems.append(Problem(field="gpu", code=error.code, sentence=error.sentence))
         return None, ()
 
 
@@ -427,7 +428,7 @@ def _without_gpu(
         gpu = by_id[gpu_id]
         sentence = f"{memory_text(gpu)}, {bandwidth_text(gpu)}"
         code: VerdictCode = "unknown"
-        if model.subject is not None and not model.subject.architecture.kv_withheld:
+        if model.subject is not None and not model.withheld:
             found = assess(
                 catalog, model.subject, replace(request, gpu=gpu_id), gpu, engine, page_context=page_context
             )

@@ -4,11 +4,12 @@ planned with."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from willitserve.agreement import disagreements
 from willitserve.architecture import Architecture
 from willitserve.assess import Subject
 from willitserve.checkpoint import Checkpoint, CheckpointBuilder
 from willitserve.config import describe, read_config
-from willitserve.errors import ConfigError, WillItServeError
+from willitserve.errors import ConfigError, HeaderError, WillItServeError
 from willitserve.figures import gib
 from willitserve.kv_cache import kv_bytes_per_token, kv_fixed_bytes_per_sequence
 from willitserve.model_entry import ModelEntry
@@ -91,7 +92,10 @@ class OpenCheckpoint:
 
     def add(self, file_name: str, data: bytes, *, file_size: int | None) -> int:
         """Check and fold one header; the number of its tensors. HeaderError names the file."""
-        header = parse_header(data, file_size=file_size)
+        try:
+            header = parse_header(data, file_size=file_size)
+        except HeaderError as error:
+            raise HeaderError(f"{file_name}: {error.message}", hint=error.hint) from error
         self.builder.add(file_name, header)
         self.read.add(file_name)
         return len(header.tensors)
@@ -111,14 +115,17 @@ class OpenCheckpoint:
             return self._half(sentence)
         if self.config is None:
             error = self.config_error or ConfigError("config.json was not read.")
-            return self._half(f"{error.message} {error.hint}".strip())
+            return self._half(error.sentence)
         try:
             architecture = describe(self.config)
             checkpoint = self.builder.finish(
                 architecture=architecture, config=self.config, hf_quant_config=self.hf_quant_config
             )
         except WillItServeError as error:
-            return self._half(f"{error.message} {error.hint}".strip())
+            return self._half(error.sentence)
+        contradictions = tuple(
+            f"{text}: not the same model." for text in disagreements(architecture, checkpoint)
+        )
         facts = ModelFacts(
             id=self.model_id,
             revision=self.revision,
@@ -131,12 +138,12 @@ class OpenCheckpoint:
             weight_bytes=checkpoint.stored_bytes,
             quantization=checkpoint.quantization,
             max_model_len=architecture.max_model_len,
-            not_understood=[*architecture.not_understood, *checkpoint.not_understood],
+            not_understood=[*contradictions, *architecture.not_understood, *checkpoint.not_understood],
         )
         subject = Subject(
             architecture=architecture, checkpoint=checkpoint, quantization=sharded_quantization(checkpoint)
         )
-        return Model(facts=facts, subject=subject)
+        return Model(facts=facts, subject=subject, withheld=(*contradictions, *architecture.kv_withheld))
 
     def _half(self, sentence: str) -> Model:
         stored = self.builder.stored_bytes

@@ -1,7 +1,8 @@
 """Blocks, groups and pages, against what real starts printed.
 
-Origin of the starts: vLLM 0.19.0 on H100 80GB, published with llm-d-planner (pool, blocks, tokens, concurrency), and public logs of
-vLLM 0.10 (Qwen3-Next on 2 x H200, gpt-oss-120b on 4 x A100). The pool is printed to 0.01 GiB, so counts may differ by what that hides.
+Origin of the starts: vLLM 0.19.0 on H100 80GB, published with llm-d-planner (pool, blocks, tokens,
+concurrency), and public logs of vLLM 0.10 (Qwen3-Next on 2 x H200, gpt-oss-120b on 4 x A100). The pool is
+printed to 0.01 GiB, so counts may differ by what that hides.
 """
 
 from collections.abc import Callable
@@ -32,18 +33,38 @@ def layout_of(subject: Subject, *, tp: int = 1, in_flight: int = 8192, kv_bits: 
 @pytest.mark.parametrize(
     ("model", "tp", "in_flight", "context", "pool_gib", "blocks", "tokens", "concurrency"),
     [
-        pytest.param("google/gemma-3-27b-it", 1, 8192, 8192, 19.53, 15997, 36560, 4.46, id="10 full, 52 window"),
-        pytest.param("google/gemma-3-12b-it", 1, 8192, 8192, 47.72, 48867, 130304, 15.88, id="8 full, 40 window"),
-        pytest.param("google/gemma-3-4b-it", 1, 8192, 8192, 62.51, 204817, 468144, 57.05, id="5 full, 29 window"),
-        pytest.param("meta-llama/Llama-3.1-8B-Instruct", 1, 8192, 8192, 58.11, 29750, 476000, 58.11, id="dense"),
-        pytest.param("Qwen/Qwen2.5-7B-Instruct", 4, 8192, 8192, 67.34, 315205, 5043280, 615.63, id="dense, TP 4"),
+        pytest.param(
+            "google/gemma-3-27b-it", 1, 8192, 8192, 19.53, 15997, 36560, 4.46, id="10 full, 52 window"
+        ),
+        pytest.param(
+            "google/gemma-3-12b-it", 1, 8192, 8192, 47.72, 48867, 130304, 15.88, id="8 full, 40 window"
+        ),
+        pytest.param(
+            "google/gemma-3-4b-it", 1, 8192, 8192, 62.51, 204817, 468144, 57.05, id="5 full, 29 window"
+        ),
+        pytest.param(
+            "meta-llama/Llama-3.1-8B-Instruct", 1, 8192, 8192, 58.11, 29750, 476000, 58.11, id="dense"
+        ),
+        pytest.param(
+            "Qwen/Qwen2.5-7B-Instruct", 4, 8192, 8192, 67.34, 315205, 5043280, 615.63, id="dense, TP 4"
+        ),
         pytest.param(
             "deepseek-ai/DeepSeek-V2-Lite-Chat", 1, 8192, 8192, 43.61, 94097, 1505552, 183.78, id="latent"
         ),
         pytest.param(
-            "Qwen/Qwen3-Next-80B-A3B-Instruct", 2, 8192, 262144, 44.59, 7162, 973760, 14.77, id="delta net, TP 2"
+            "Qwen/Qwen3-Next-80B-A3B-Instruct",
+            2,
+            8192,
+            262144,
+            44.59,
+            7162,
+            973760,
+            14.77,
+            id="delta net, TP 2",
         ),
-        pytest.param("openai/gpt-oss-120b", 4, 2048, 16384, 45.32, 330018, 2640144, 284.25, id="every other window"),
+        pytest.param(
+            "openai/gpt-oss-120b", 4, 2048, 16384, 45.32, 330018, 2640144, 284.25, id="every other window"
+        ),
     ],
 )
 def test_a_pool_holds_what_the_engine_printed(

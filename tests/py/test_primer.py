@@ -74,7 +74,7 @@ def test_forty_heads_with_eight_kv_heads_start_on_8_and_crash_on_6_and_16(subjec
 
 
 def test_forty_heads_with_ten_kv_heads_crash_on_8_through_the_kv_rule(subject_of: SubjectOf) -> None:
-    """The primer's "8 GPUs on a model with 40 heads is a crash" holds only so: 40 divides by 8, 10 does not."""
+    """So only does the primer's "8 GPUs on a model with 40 heads is a crash" hold: 8 divides 40, not 10."""
     subject = subject_of("microsoft/phi-4")
     assert (subject.architecture.num_attention_heads, subject.architecture.num_kv_heads) == (40, 10)
     valid, rejected = valid_tp(subject.architecture, quantization=None, widths=(1, 2, 8))

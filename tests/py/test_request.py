@@ -22,8 +22,19 @@ def test_a_whole_query_is_read() -> None:
         }
     )
     assert request.problems == ()
-    assert (request.model, request.gpu, request.users, request.context) == ("Qwen/Qwen3-8B", "l4-24gb", 16, 8192)
-    assert (request.weights, request.kv, request.tp, request.util, request.eager) == ("fp8", "fp8", 2, 0.95, True)
+    assert (request.model, request.gpu, request.users, request.context) == (
+        "Qwen/Qwen3-8B",
+        "l4-24gb",
+        16,
+        8192,
+    )
+    assert (request.weights, request.kv, request.tp, request.util, request.eager) == (
+        "fp8",
+        "fp8",
+        2,
+        0.95,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
