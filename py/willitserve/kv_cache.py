@@ -75,7 +75,7 @@ def cache_bytes_per_token(cache: Cache, *, kv_dtype_bits: int, tp: int) -> int:
     Formula
         keys and values: KV heads per rank x (head_dim + v_head_dim) x kv_dtype_bits / 8
         MLA: (kv_lora_rank + qk_rope_head_dim) x kv_dtype_bits / 8, whole on every rank
-        indexer: (head_dim x its own width + scale) / tokens per key, whatever kv_dtype_bits; not divided by tp
+        indexer: (head_dim x its own width + scale) / tokens per key, whatever kv_dtype_bits and tp
         compressed (DeepSeek-V4): one row of head_dim and its indexer key per `ratio` tokens, rounded up
         states and shared caches: 0
 
