@@ -72,7 +72,8 @@ export async function loadCheckpoint({ engine, hub, reference, signal, onProgres
  * @param {AbortSignal} signal
  */
 async function readInto(engine, reader, info, guess, signal) {
-  reader.readConfigs([CONFIG, QUANT_CONFIG]);
+  // Both go on by themselves; what fails in them is thrown below, where they are waited for.
+  reader.readConfigs([CONFIG, QUANT_CONFIG]).catch(() => {});
   reader.readAhead(guess);
   /** @type {FileChoice} */
   const choice = await engine.call("choose_files", { files: info.files }, { signal });

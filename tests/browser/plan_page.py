@@ -1,11 +1,16 @@
 """The page over reports from files: the real index.html and main.js, a stand-in for the engine's worker."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from playwright.sync_api import Page, Route
+
+from browser.hub_page import WEB
+from browser.standin.faults import Silence
+from browser.standin.hub import HubStandIn
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "tests" / "web" / "fixtures"
@@ -15,7 +20,7 @@ SHOWN: dict[str, dict[str, str]] = {
     "serves": {"model": "Qwen/Qwen3-8B", "gpu": "h100-sxm5-80gb", "users": "16"},
     "fewer-users": {"model": "Qwen/Qwen3-8B", "gpu": "l4-24gb", "users": "16"},
     "does-not-fit": {"model": "meta-llama/Llama-3.3-70B-Instruct", "gpu": "l4-24gb", "users": "16"},
-    "serves-nobody": {"model": "Qwen/Qwen3-14B", "gpu": "rtx-5090-32gb", "users": "4"},
+    "serves-nobody": {"model": "Qwen/Qwen3-14B", "gpu": "rtx5090-32gb", "users": "4"},
     "ambiguous-gpu": {"model": "Qwen/Qwen3-8B", "gpu": "h100", "users": "64"},
     "unknown-kv": {"model": "example/lightning-8b", "gpu": "h100-sxm5-80gb", "users": "16"},
     "moe": {"model": "openai/gpt-oss-120b", "gpu": "h100-sxm5-80gb", "users": "16"},
@@ -51,10 +56,14 @@ class PlanPage:
         return self.page.evaluate("location.search")
 
 
-def stand_in_for_the_engine(page: Page) -> None:
-    """Give the page the stand-in for its engine's worker."""
+def plan_page_over_reports(
+    page: Page, hub: HubStandIn, site: Callable[[Mapping[str, Path]], str]
+) -> PlanPage:
+    """A page whose engine answers with the reports of tests/web/fixtures, and whose Hub says nothing."""
 
     def give_stand_in(route: Route) -> None:
         route.fulfill(path=ENGINE_STAND_IN, content_type="text/javascript")
 
     page.route("**/engine-worker.js", give_stand_in)
+    hub.misbehave("hub", "*", Silence())
+    return PlanPage(page, site({"/": WEB, "/fixtures": FIXTURES}))

@@ -8,8 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 from browser.hub_page import WEB
-from browser.plan_page import FIXTURES, SHOWN, PlanPage, stand_in_for_the_engine
-from browser.standin.faults import Silence
+from browser.plan_page import SHOWN, PlanPage, plan_page_over_reports
 from browser.standin.hub import HubStandIn
 
 pytestmark = pytest.mark.browser
@@ -29,9 +28,7 @@ new PerformanceObserver((list) => {
 
 @pytest.fixture
 def plan_page(page: Page, hub: HubStandIn, site: Callable[[Mapping[str, Path]], str]) -> PlanPage:
-    stand_in_for_the_engine(page)
-    hub.misbehave("hub", "*", Silence())
-    return PlanPage(page, site({"/": WEB, "/fixtures": FIXTURES}))
+    return plan_page_over_reports(page, hub, site)
 
 
 def violations(page: Page) -> list[str]:

@@ -256,6 +256,18 @@ test("another model ends the question about the one before, and drops what was r
   );
 });
 
+test("when all of a repository is shut, each read fails and one sentence is said", async () => {
+  const shut = async () => Promise.reject(new HubError("gated", "org/shut is gated.", "Use a token."));
+  const engine = takingEngine();
+  delete engine.replies.choose_files;
+  const { planner, seen } = startPlanner({ engine, hub: fakeHub({ header: shut, text: shut }) });
+  planner.ask({ model: "org/shut" });
+  await settled();
+  engine.of("choose_files")[0]?.resolve({ kind: "safetensors", read: READ, configs: [], sentence: "" });
+  await settled();
+  assert.equal(seen.trouble?.message, "org/shut is gated.");
+});
+
 test("a gated model says so, with and without a listing", async () => {
   const gated = new HubError("gated", "org/shut is gated.", "Use a token.", {
     link: "https://huggingface.co/org/shut",

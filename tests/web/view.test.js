@@ -82,7 +82,7 @@ test("why a width crashes stands behind the width", () => {
 });
 
 test("sliders step through round amounts and end at the longest context", () => {
-  assert.deepEqual(userStops(20), [1, 2, 3, 4, 6, 8, 10, 20]);
+  assert.deepEqual(userStops(20), [1, 2, 3, 4, 6, 8, 12, 16, 20]);
   assert.deepEqual(tokenStops(4096), [512, 768, 1024, 1536, 2048, 3072, 4096]);
   assert.deepEqual(tokenStops(40960).slice(-2), [32768, 40960]);
 });

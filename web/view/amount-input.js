@@ -1,15 +1,14 @@
 /** A whole number to type, with a slider that steps through round amounts. */
 
-/** Steps of a decade and of an octave that a thumb can hit: users go by the first, tokens by the second. */
-const USER_STEPS = [1, 2, 3, 4, 6, 8];
-const TOKEN_STEPS = [1, 1.5];
+/** Steps of an octave that a thumb can hit. */
+const STEPS = [1, 1.5];
 
 /**
- * Round numbers of users up to `max`: 1 2 3 4 6 8 10 20 …
+ * Round numbers of users up to `max`, which is itself the last: 1 2 3 4 6 8 12 16 …
  * @param {number} max
  */
 export function userStops(max) {
-  return stops(USER_STEPS, 10, 1, max);
+  return [1, ...octaves(2, max)];
 }
 
 /**
@@ -17,19 +16,17 @@ export function userStops(max) {
  * @param {number} max
  */
 export function tokenStops(max) {
-  return stops(TOKEN_STEPS, 2, 512, max);
+  return octaves(512, max);
 }
 
 /**
- * @param {readonly number[]} steps
- * @param {number} factor
  * @param {number} first
  * @param {number} max
  */
-function stops(steps, factor, first, max) {
+function octaves(first, max) {
   const all = [];
-  for (let base = first; base < max; base *= factor) {
-    for (const step of steps) if (base * step < max) all.push(base * step);
+  for (let base = first; base < max; base *= 2) {
+    for (const step of STEPS) if (base * step < max) all.push(base * step);
   }
   return [...all, max];
 }

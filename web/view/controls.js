@@ -12,7 +12,7 @@ import { GpuPicker } from "./gpu-picker.js";
 import { ModelInput } from "./model-input.js";
 
 /** Ends of the sliders; the boxes beside them take any amount. */
-const MAX_USERS = 1000;
+const MAX_USERS = 1024;
 const MAX_TOKENS = 1_048_576;
 
 const OTHER_KEYS = /** @type {const} */ (["weights", "kv", "tp", "pp", "engine", "util"]);
