@@ -61,6 +61,8 @@ class Assessment:
     weight_format: WeightFormat | None
     weight_bits: int
     """Width of most block weights as planned: 16, 8 or 4."""
+    format_name: str
+    """Storage format of most block weights as planned: `bf16`, `fp8-block`, `nvfp4`, …"""
     run_dtype: str
     dtype_change: str | None
     refusals: tuple[RejectedTp, ...]
@@ -245,6 +247,7 @@ def assess(
         batched_tokens=batched_tokens,
         weight_format=weight_format,
         weight_bits=bandwidth.weight_width(checkpoint, weight_format),
+        format_name=main_format(checkpoint) if weight_format is None else weight_format.name,
         run_dtype=run,
         dtype_change=change,
         refusals=(

@@ -442,6 +442,6 @@ def _without_gpu(
     elif model.subject is None:
         text = model.facts.source_sentence
     else:
-        text = "Pick a GPU: " + model.facts.source_sentence
+        text = f"Pick a GPU: {gib(model.subject.checkpoint.stored_bytes)} of weights are to be placed."
     report = _empty_report(catalog, request, model, Verdict(code="unknown", sentence=text), None, problems)
     return report.model_copy(update={"choices": offered})

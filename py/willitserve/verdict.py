@@ -7,6 +7,7 @@ from willitserve.assess import Assessment
 from willitserve.figures import gib
 from willitserve.report import Note, State, Verdict, VerdictCode, WayOut
 from willitserve.request import PlanRequest
+from willitserve.weights import FLOAT_FORMATS
 
 SERVING: frozenset[VerdictCode] = frozenset({"serves", "serves-with-changes"})
 
@@ -20,6 +21,13 @@ def machine_name(plan: Assessment) -> str:
     cards = plan.request.tp * plan.request.pp
     split = f" (TP {plan.request.tp} x PP {plan.request.pp})" if plan.request.pp > 1 else ""
     return f"{cards:,} x {plan.gpu.name}{split}"
+
+
+def format_text(plan: Assessment) -> str:
+    """`BF16`, `FP8`: what the weights are stored in; float weights are in the dtype that the model runs in."""
+    if plan.format_name in FLOAT_FORMATS or plan.format_name in ("bf16", "fp16"):
+        return {"bfloat16": "BF16", "float16": "FP16", "float32": "FP32"}.get(plan.run_dtype, plan.run_dtype)
+    return plan.format_name.split("-")[0].upper()
 
 
 def judge(plan: Assessment) -> Verdict:
@@ -71,7 +79,7 @@ def judge(plan: Assessment) -> Verdict:
         return Verdict(code="context-too-long", sentence=sentence)
     wanted = plan.request.users
     held = plan.max_users
-    at = f"at {plan.context:,} tokens on {on}"
+    at = f"at {plan.context:,} tokens on {on} in {format_text(plan)}"
     if held is not None and held < wanted:
         limit = (
             f"max_num_seqs is {plan.max_num_seqs:,}"
