@@ -21,7 +21,7 @@ from willitserve.architecture import Architecture
 from willitserve.dtypes import find_dtype
 from willitserve.errors import RepositoryError
 from willitserve.packing import UNKNOWN
-from willitserve.parts import Part, place
+from willitserve.parts import Part, Place, place
 from willitserve.quantization import read_quantization
 from willitserve.quantization_summary import summarize
 from willitserve.safetensors import Header
@@ -115,7 +115,7 @@ class CheckpointBuilder:
         self.num_tensors = 0
         self.stored_bytes = 0
         self._counts: dict[tuple[str, int | None, str, tuple[int, ...]], list[int]] = {}
-        self._layer_positions: dict[str, int | None] = {}
+        self._places: dict[str, Place] = {}
         self._file_of: dict[str, int] = {}
         self._files: list[str] = []
 
@@ -126,13 +126,13 @@ class CheckpointBuilder:
             raise self._repeated(file_name, names)
         self._file_of.update(dict.fromkeys(names, len(self._files)))
         self._files.append(file_name)
-        counts, positions, pattern_of = self._counts, self._layer_positions, _NUMBERS.sub
+        counts, places, pattern_of = self._counts, self._places, _NUMBERS.sub
         for name, dtype, shape, begin, end in header.tensors:
             pattern = pattern_of(".*", name)
-            try:
-                position = positions[pattern]
-            except KeyError:
-                position = positions[pattern] = place(pattern).layer_position
+            where = places.get(pattern)
+            if where is None:
+                where = places[pattern] = place(pattern)
+            position = where.layer_position
             layer = None if position is None else int(name.split(".", position + 1)[position])
             key = (pattern, layer, dtype, shape)
             count = counts.get(key)
@@ -183,7 +183,7 @@ class CheckpointBuilder:
 
     def _stored_groups(self) -> Iterable[StoredGroup]:
         for (pattern, layer, dtype, shape), (count, stored_bytes) in self._counts.items():
-            where = place(pattern)
+            where = self._places[pattern]
             yield StoredGroup(pattern, layer, dtype, shape, count, stored_bytes, where, where.part)
 
     def _repeated(self, file_name: str, names: list[str]) -> RepositoryError:

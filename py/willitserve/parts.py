@@ -9,7 +9,6 @@ alone cannot tell (is layer 61 beyond the last one? does this layer hold a recur
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
 
 class Part(StrEnum):
@@ -108,7 +107,6 @@ _MLPS = _words(
 )
 
 
-@lru_cache(maxsize=8192)
 def place(pattern: str) -> Place:
     """What the name pattern says about where its tensors stand."""
     owner, word = _split_word(pattern)
@@ -148,7 +146,8 @@ def _split_word(pattern: str) -> tuple[str, str]:
     head, _, last = pattern.rpartition(".")
     if last in TENSOR_WORDS:
         return head, last
-    fused = _FUSED_WORD.fullmatch(last)
+    # No matrix has a longer name, and the expression takes time quadratic in the length of some.
+    fused = _FUSED_WORD.fullmatch(last) if len(last) <= 100 else None
     if fused:
         return f"{head}.{fused['owner']}" if head else fused["owner"], fused["word"]
     return pattern, ""
@@ -247,7 +246,7 @@ def _is_shared_expert(name: str) -> bool:
 
 
 def _is_norm(name: str) -> bool:
-    return "norm" in name or re.fullmatch(r"(?:.*_)?ln(?:_.*|\d*)|.*layrnorm", name) is not None
+    return "norm" in name or any(token.rstrip("0123456789") == "ln" for token in name.split("_"))
 
 
 def _is_embedding(name: str) -> bool:

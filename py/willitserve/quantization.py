@@ -86,6 +86,9 @@ def read_quantization(
 _ANY_LINEAR = frozenset({"Linear", "*"})
 """Targets that name no module but all of them."""
 
+_MAX_DEPTH = 4
+"""Configs inside configs: thinker_config > text_config is the deepest known."""
+
 _BLOCK_KEYS = ("quantization_config", "compression_config", "quantization")
 _METHOD_SPELLINGS = {
     "compressed_tensors": "compressed-tensors",
@@ -101,15 +104,15 @@ _METHOD_SPELLINGS = {
 }
 
 
-def _find_block(config: Mapping[str, object]) -> Mapping[str, object] | None:
+def _find_block(config: Mapping[str, object], depth: int = 0) -> Mapping[str, object] | None:
     """The declaration, at the top first, then in nested configs (`text_config`, `llm_config`, …)."""
     for key in _BLOCK_KEYS:
         block = _mapping(config.get(key))
         if block:
             return block
     for key, value in config.items():
-        nested = _mapping(value) if key.endswith("_config") else None
-        found = _find_block(nested) if nested is not None else None
+        nested = _mapping(value) if key.endswith("_config") and depth < _MAX_DEPTH else None
+        found = _find_block(nested, depth + 1) if nested is not None else None
         if found is not None:
             return found
     return None

@@ -138,7 +138,8 @@ def _choose_set(weights: list[str], root: list[str], index_text: str | None) -> 
 
 
 def _indexed(shards: tuple[str, ...], weights: list[str]) -> _Set:
-    absent = [name for name in shards if name not in weights]
+    present = set(weights)
+    absent = [name for name in shards if name not in present]
     if absent:
         others = f" and {len(absent) - 1:,} more" if len(absent) > 1 else ""
         sentence = (

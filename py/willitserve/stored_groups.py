@@ -98,10 +98,11 @@ def read_packings(groups: list[StoredGroup], declared: Quantization | None) -> N
         modules.setdefault(group.owner, {}).setdefault(group.place.word, []).append(group)
     method = declared.method if declared is not None else None
     for (owner, layer), by_word in modules.items():
+        companions = _Companions(by_word)
         scheme = declared.scheme_for(_concrete(owner, layer)) if declared is not None else Scheme()
         for members in by_word.values():
             for group in members:
-                packing = find_packing(_companions(group, by_word), scheme, method)
+                packing = find_packing(companions.of(group), scheme, method)
                 group.packing = packing
                 group.is_company = is_company(group.place.word, packing) or group.dtype == "F8_E8M0"
 
@@ -195,19 +196,33 @@ def _concrete(owner: str, layer: int | None) -> str:
     return f"{head}{layer}{tail}".replace("*", "0") if star and layer is not None else owner.replace("*", "0")
 
 
-def _companions(group: StoredGroup, by_word: Mapping[str, list[StoredGroup]]) -> dict[str, Stored]:
-    """The tensors of one module by word; of several under one word those that fit the group: as many, or as
+class _Companions:
+    """The tensors of one module by word; of several under one word those that fit a group: as many, and as
     long."""
-    found: dict[str, Stored] = {}
-    for word, members in by_word.items():
-        if word == group.place.word:
-            best = group
-        else:
-            best = max(
-                members, key=lambda other: (other.count == group.count, other.shape[:1] == group.shape[:1])
-            )
-        found[word] = Stored(best.dtype, best.shape)
-    return found
+
+    def __init__(self, by_word: Mapping[str, list[StoredGroup]]) -> None:
+        self._best: dict[str, dict[object, StoredGroup]] = {}
+        for word, members in by_word.items():
+            best = self._best.setdefault(word, {})
+            for member in members:
+                for key in _likeness(member):
+                    best.setdefault(key, member)
+
+    def of(self, group: StoredGroup) -> dict[str, Stored]:
+        """The group's own tensor, and one of each other word."""
+        found: dict[str, Stored] = {}
+        for word, best in self._best.items():
+            if word == group.place.word:
+                found[word] = Stored(group.dtype, group.shape)
+            else:
+                match = next(best[key] for key in _likeness(group) if key in best)
+                found[word] = Stored(match.dtype, match.shape)
+        return found
+
+
+def _likeness(group: StoredGroup) -> tuple[object, ...]:
+    """Keys of groups that are alike, from close to any at all."""
+    return (group.count, group.shape[:1]), group.count, None
 
 
 def _tied_copies(

@@ -212,6 +212,13 @@ def test_draft_blocks_are_told_by_the_modules_that_only_they_have(module: str, i
     assert marks_draft(module) is is_draft
 
 
+@pytest.mark.parametrize(
+    "name", ["x" * 1_000_000 + "proj_weightx", "layers.*." + "ln_" * 300_000, "*." * 300_000]
+)
+def test_a_name_of_any_length_has_a_place(name: str) -> None:
+    assert place(name).part in Part
+
+
 @given(st.text())
 def test_any_name_has_a_place(pattern: str) -> None:
     found = place(pattern)

@@ -151,6 +151,13 @@ def test_nothing_declared(config: Block | None) -> None:
     assert read_quantization(config) is None
 
 
+def test_configs_nested_without_end_declare_nothing() -> None:
+    config: Block = {"quantization_config": W4A16}
+    for _ in range(2000):
+        config = {"text_config": config}
+    assert read_quantization(config) is None
+
+
 def test_the_modelopt_sidecar_is_read_where_config_json_is_silent() -> None:
     sidecar: Block = {
         "producer": {"name": "modelopt"},
