@@ -159,6 +159,20 @@ class MixtureOfExperts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RotaryTable:
+    """Sines and cosines of every position, which an engine computes when it loads the model."""
+
+    rows: int
+    """Positions."""
+    width: int
+    """Elements of one row: half of them sines."""
+    base: float
+    """Base frequency: tables of another base are other tables."""
+    in_fp32: bool
+    """Kept in FP32, whatever the run dtype."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
     """A model's decoder (or encoder) as config.json describes it."""
 
@@ -187,6 +201,7 @@ class Architecture:
     tie_because: str
     decoder_type: str = ""
     """`model_type` of the language model itself: the same for a plain text model."""
+    rotary_tables: tuple[RotaryTable, ...] = field(default=())
     not_understood: tuple[str, ...] = field(default=())
     """Sentences about keys or layers this version cannot describe; figures that depend on them are
     withheld."""

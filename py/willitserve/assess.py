@@ -9,6 +9,7 @@ from willitserve.architecture import Architecture
 from willitserve.catalog import Catalog
 from willitserve.checkpoint import Checkpoint
 from willitserve.engine import BatchLimits, EngineSpec
+from willitserve.expert_padding import expert_kernel
 from willitserve.gpu import GpuSpec, TotalMemory
 from willitserve.kv_cache import layers_of_stages
 from willitserve.report import RejectedTp
@@ -204,6 +205,7 @@ def assess(
         block_size=engine.block_size,
         in_flight_batches=engine.in_flight_batches,
         eager=request.eager,
+        expert_kernel=expert_kernel(gpu.compute_capability),
     )
     requested = memory.requested_bytes(total.total_bytes, utilization) if total else None
 

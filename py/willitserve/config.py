@@ -23,6 +23,7 @@ from willitserve.config_context import max_model_len
 from willitserve.config_experts import feed_forwards, mixture_of_experts
 from willitserve.config_keys import ConfigKeys, as_object, shown
 from willitserve.config_layers import FULL, Mixer, mixers, num_layers
+from willitserve.config_rotary import rotary_tables
 from willitserve.errors import ConfigError
 from willitserve.model_classes import ENCODER_ARCHITECTURES, ENCODER_CLASSES, TEXT_CLASSES
 
@@ -106,6 +107,7 @@ def describe(config: Mapping[str, object]) -> Architecture:
         tie_word_embeddings=tied,
         tie_because=tied_because,
         decoder_type=keys.model_type,
+        rotary_tables=rotary_tables(keys, layers),
         not_understood=tuple(keys.not_understood),
         kv_withheld=tuple(keys.kv_withheld),
         assumed=tuple(keys.assumed),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from willitserve.architecture import Architecture
 from willitserve.checkpoint import Checkpoint
 from willitserve.engine import Overhead
+from willitserve.expert_padding import ExpertKernel
 from willitserve.kv_blocks import BlockLayout, lay_out
 from willitserve.kv_cache import kv_bytes_per_token, kv_fixed_bytes_per_sequence, layers_of_stages
 from willitserve.units import GIB
@@ -154,6 +155,7 @@ def rank_memory(
     block_size: int,
     in_flight_batches: int,
     eager: bool,
+    expert_kernel: ExpertKernel | None = None,
 ) -> list[RankMemory]:
     """The terms of one rank on every pipeline stage, in order."""
     stages = layers_of_stages(len(architecture.layers), pp)
@@ -164,6 +166,7 @@ def rank_memory(
         tp=tp,
         run_dtype_bits=run_dtype_bits,
         weight_format=weight_format,
+        expert_kernel=expert_kernel,
     )
     return [
         RankMemory(

@@ -72,6 +72,29 @@ TEXT_CLASSES: Final[Mapping[str, str]] = {
 PURE_STATE_CLASSES: Final = frozenset({"mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv5", "rwkv6", "rwkv7"})
 """Classes without any attention layer."""
 
+CLASSES_WITHOUT_ROTARY: Final = (
+    ENCODER_CLASSES
+    | PURE_STATE_CLASSES
+    | {
+        "bart",
+        "biogpt",
+        "bloom",
+        "gpt2",
+        "gpt_bigcode",
+        "gpt_neo",
+        "jamba",
+        "kimi_linear",
+        "mpt",
+        "opt",
+        "t5",
+        "whisper",
+        "xglm",
+        "zamba",
+    }
+)
+"""Classes whose decoder rotates nothing: learned positions, ALiBi, or states that carry the order (their files
+in vLLM vllm/model_executor/models call no `get_rope`)."""
+
 PARALLEL_HYBRID_CLASSES: Final = frozenset({"falcon_h1"})
 """Every layer runs attention and a state side by side."""
 

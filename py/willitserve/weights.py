@@ -8,10 +8,13 @@ to 64 before it is divided.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
+from typing import Final
 
-from willitserve.architecture import Architecture
+from willitserve.allocator import allocated_bytes
+from willitserve.architecture import Architecture, LatentAttention
 from willitserve.checkpoint import Checkpoint, Part, TensorGroup
+from willitserve.expert_padding import ExpertKernel, padded_ratio
 from willitserve.units import ceil_div, round_up
 
 VOCABULARY_PADDING = 64
@@ -57,6 +60,15 @@ ROW_PARALLEL = frozenset(
 
 KEY_VALUE = frozenset({"k_proj", "v_proj", "wk", "wv", "k", "v", "key", "value"})
 FUSED_QUERY_KEY_VALUE = frozenset({"qkv_proj", "query_key_value", "c_attn", "Wqkv", "W_pack", "wqkv", "qkv"})
+
+FUSED: Final[dict[str, str]] = {
+    **dict.fromkeys(("q_proj", "k_proj", "v_proj", "query", "key", "value", "wq", "wk", "wv"), "qkv"),
+    **dict.fromkeys(("gate_proj", "up_proj", "w1", "w3"), "gate_up"),
+    **dict.fromkeys(("q_a_proj", "kv_a_proj_with_mqa"), "qkv_a"),
+    **dict.fromkeys(("in_proj_qkv", "in_proj_z"), "in_qkvz"),
+    **dict.fromkeys(("in_proj_b", "in_proj_a"), "in_ba"),
+}
+"""Matrices that the engine stacks into one tensor (`packed_modules_mapping` of vLLM's model classes)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,25 +165,121 @@ def stage_weight_bytes(
     tp: int,
     run_dtype_bits: int,
     weight_format: WeightFormat | None = None,
+    expert_kernel: ExpertKernel | None = None,
 ) -> list[int]:
-    """Bytes of weights on one rank of each pipeline stage.
+    """Bytes of weights on one rank of each pipeline stage once they are loaded, tables made at load included.
 
     `stages` are the layer ranges of the stages, in order. Embeddings stand on the first, the output head and
-    the final norm on the last, a tied matrix on both.
+    the final norm on the last, a tied matrix on both. `expert_kernel` pads MXFP4 experts; None: as stored.
+
+    Formula
+        sum of `allocated_bytes` over the engine's tensors: stored ones divided among ranks, stacked where the
+        engine stacks them (query with key and value, gate with up, all experts of a layer), plus
+        `table_bytes` on every stage and `absorbed_bytes` of its layers.
+
+    Source
+        vLLM `Model loading took` counts `torch.cuda.memory_allocated` (vllm/utils/mem_utils.py
+        `DeviceMemoryProfiler`).
     """
     tied = architecture.tie_word_embeddings
     last = len(stages) - 1
     total = [0] * len(stages)
+    for tensor in _rank_tensors(
+        checkpoint,
+        architecture,
+        tp=tp,
+        run_dtype_bits=run_dtype_bits,
+        weight_format=weight_format,
+        expert_kernel=expert_kernel,
+    ):
+        allocated = allocated_bytes(ceil_div(tensor.num_bytes, tensor.count)) * tensor.count
+        for stage, layers in enumerate(stages):
+            if _on_stage(tensor.group, layers, first=stage == 0, last=stage == last, tied=tied):
+                total[stage] += allocated
+    tables = table_bytes(architecture, run_dtype_bits=run_dtype_bits)
+    return [
+        stored + tables + absorbed_bytes(architecture, layers, tp=tp, run_dtype_bits=run_dtype_bits)
+        for stored, layers in zip(total, stages, strict=True)
+    ]
+
+
+def table_bytes(architecture: Architecture, *, run_dtype_bits: int) -> int:
+    """Bytes of the rotary tables, whole on every rank: rows x width x dtype.
+
+    Source
+        vLLM vllm/model_executor/layers/rotary_embedding/base.py `cos_sin_cache`.
+    """
+    return sum(
+        allocated_bytes(table.rows * table.width * (32 if table.in_fp32 else run_dtype_bits) // 8)
+        for table in architecture.rotary_tables
+    )
+
+
+def absorbed_bytes(architecture: Architecture, layers: range, *, tp: int, run_dtype_bits: int) -> int:
+    """Bytes of the copy of the latent expansion that decoding multiplies with, in the run dtype.
+
+    Formula
+        layers x heads / tp x (qk_nope_head_dim + v_head_dim) x kv_lora_rank x dtype
+
+    Source
+        vLLM vllm/model_executor/layers/attention/mla_attention.py `process_weights_after_loading` (W_UK_T,
+        W_UV: "we just store fp16/bf16 copies"); DeepSeek-V2-Lite on H100 loads that much more.
+    """
+    total = 0
+    for layer in architecture.layers:
+        for cache in layer.caches:
+            if layer.index in layers and isinstance(cache, LatentAttention):
+                rows = ceil_div(cache.num_heads, tp) * (cache.qk_nope_head_dim + cache.v_head_dim)
+                total += allocated_bytes(rows * cache.kv_lora_rank * run_dtype_bits // 8)
+    return total
+
+
+@dataclass(slots=True)
+class _RankTensor:
+    """Tensors of one rank that are alike: one per layer, or one per layer of a tower."""
+
+    group: TensorGroup
+    """One of the stored groups it is made of: they stand at the same place."""
+    num_bytes: int
+    """Of all `count` tensors."""
+    count: int
+
+
+def _rank_tensors(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    *,
+    tp: int,
+    run_dtype_bits: int,
+    weight_format: WeightFormat | None,
+    expert_kernel: ExpertKernel | None,
+) -> Iterator[_RankTensor]:
+    found: dict[tuple[int | None, str], _RankTensor] = {}
     for group in checkpoint.groups:
         if not group.served:
             continue
         numerator, denominator = rank_share(group, architecture, tp=tp)
         whole = loaded_bytes(group, run_dtype_bits=run_dtype_bits, weight_format=weight_format)
         share = ceil_div(whole * numerator, denominator)
-        for stage, layers in enumerate(stages):
-            if _on_stage(group, layers, first=stage == 0, last=stage == last, tied=tied):
-                total[stage] += share
-    return total
+        if expert_kernel is not None and weight_format is None:
+            share = ceil(share * padded_ratio(expert_kernel, group, architecture, tp=tp))
+        # All experts of a layer are one tensor.
+        count = 1 if group.part is Part.ROUTED_EXPERT else group.count
+        key = (group.layer, _engine_name(group))
+        tensor = found.get(key)
+        if tensor is None:
+            found[key] = _RankTensor(group, share, count)
+        else:
+            tensor.num_bytes += share
+    yield from found.values()
+
+
+def _engine_name(group: TensorGroup) -> str:
+    """The name pattern of the tensor that the engine keeps: stacked matrices share one."""
+    owner, found, word = group.pattern.rpartition(group.module)
+    parent, _, last = group.module.rpartition(".")
+    fused = FUSED.get(last)
+    return f"{owner}{parent}.{fused}{word}" if found and fused else group.pattern
 
 
 def step_groups(checkpoint: Checkpoint) -> Iterator[TensorGroup]:
