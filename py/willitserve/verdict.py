@@ -24,7 +24,7 @@ def machine_name(plan: Assessment) -> str:
 
 
 def format_text(plan: Assessment) -> str:
-    """`BF16`, `FP8`: what the weights are stored in; float weights are in the dtype that the model runs in."""
+    """`BF16`, `FP8`: what the weights are stored in; float weights take the dtype that the model runs in."""
     if plan.format_name in FLOAT_FORMATS or plan.format_name in ("bf16", "fp16"):
         return {"bfloat16": "BF16", "float16": "FP16", "float32": "FP32"}.get(plan.run_dtype, plan.run_dtype)
     return plan.format_name.split("-")[0].upper()

@@ -1,4 +1,4 @@
-"""Write the golden reports anew: `python tests/golden/update.py`, then read the difference before it is committed."""
+"""Write the golden reports anew: `python tests/golden/update.py`; read the difference before it is committed."""
 
 import json
 import sys
