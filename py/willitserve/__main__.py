@@ -113,7 +113,7 @@ def _print_plan(report: PlanReport) -> None:
     for title, prefix in (("Memory", "memory."), ("Bandwidth", "bandwidth.")):
         print(title)
         for key, figure in report.figures.items():
-            if key.startswith(prefix):
+            if key.startswith(prefix) and not key.startswith("memory.bar."):
                 print(_figure_line(figure))
     if report.precision is not None:
         print(
@@ -240,6 +240,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WillItServeError as error:
         print(f"willitserve: {error.sentence}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        # The reader of our output (head, less) has seen enough.
+        sys.stderr.close()
     except OSError as error:
         print(f"willitserve: {error}", file=sys.stderr)
         return 2

@@ -38,6 +38,8 @@ class File(_Params):
 
 class ChooseFiles(_Params):
     files: list[File]
+    index: str | None = None
+    """Text of the index of the weight files, when an earlier choice asked for it among its `configs`."""
 
 
 class Open(_Params):
@@ -120,7 +122,7 @@ class _Door:
         }
 
     def choose(self, params: ChooseFiles) -> object:
-        choice = choose_files([(file.name, file.size) for file in params.files])
+        choice = choose_files([(file.name, file.size) for file in params.files], params.index)
         return {
             "kind": choice.kind,
             "read": list(choice.read),

@@ -1,4 +1,4 @@
-"""Write the golden reports anew: `python tests/golden/update.py`; read the difference before it is committed."""
+"""Write the golden reports anew (`python tests/golden/update.py`); read the difference before committing it."""
 
 import json
 import sys

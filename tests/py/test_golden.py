@@ -1,4 +1,4 @@
-"""Whole answers, held word for word (`tests/golden/update.py` writes them anew); browser tests ask the same."""
+"""Whole answers, word for word (`tests/golden/update.py` writes them anew); browser tests ask the same."""
 
 import json
 from pathlib import Path
