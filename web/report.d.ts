@@ -130,7 +130,7 @@ export interface ModelFacts {
   source: "catalog" | "hub" | "folder" | "hub-totals" | "none";
   source_sentence: string;
   architecture: string | null;
-  gated: boolean;
+  gated: boolean | null;
   num_params: number | null;
   num_active_params: number | null;
   weight_bytes: number | null;
@@ -145,6 +145,7 @@ export interface GpuFacts {
   memory_bytes: number | null;
   bandwidth_bytes_per_s: number | null;
   namesakes: Note[];
+  notes: string[];
 }
 
 export interface GpuChoice {
@@ -177,7 +178,7 @@ export interface PlanReport {
 /** The core's `catalog` reply. */
 export interface Catalog {
   gpus: { id: string; name: string; vendor: string; memory_text: string; bandwidth_text: string }[];
-  models: { id: string; revision: string; gated: boolean }[];
+  models: { id: string; revision: string | null; gated: boolean | null }[];
   engines: { id: string; name: string }[];
   defaults: Record<string, string>;
   versions: Record<string, string>;

@@ -1,6 +1,6 @@
 /**
  * What each of the four panels shows of a report, in which order: the choice of lines is here, the drawing in panel.js.
- * @import { PlanReport, State } from "../report.d.ts"
+ * @import { GpuFacts, PlanReport, State } from "../report.d.ts"
  * @import { FactLine, FigureLine, Line, PanelContent } from "./panel.js"
  */
 
@@ -66,16 +66,19 @@ export function inputsContent({ model, gpu, engine, figures }) {
     fact("architecture", "Architecture", model.architecture, model.not_understood),
     fact("quantization", "Quantization", model.quantization),
     ...figuresUnder("model.", figures),
-    fact(
-      "gpu",
-      "Card",
-      gpu?.name ?? null,
-      gpu?.namesakes.map(({ sentence }) => sentence),
-    ),
+    fact("gpu", "Card", gpu?.name ?? null, gpu === null ? [] : cardNotes(gpu)),
     ...figuresUnder("gpu.", figures),
     fact("engine", "Engine", engine),
   ];
   return { state: null, word: "", headline: null, lines: present(lines), more: [] };
+}
+
+/**
+ * How firm the card's figures are, and which other cards go by the same name.
+ * @param {GpuFacts} gpu
+ */
+function cardNotes({ notes, namesakes }) {
+  return [...notes, ...namesakes.map(({ sentence }) => `Not to be confused with ${sentence}`)];
 }
 
 /**
