@@ -7,7 +7,7 @@
  * @import { Trouble } from "./view/messages.js"
  */
 
-import { EngineClient } from "./engine-client.js";
+import { engine, followEngine } from "./engine-start.js";
 import { NumberFormat } from "./format.js";
 import { HUB_ENDPOINT, HubClient } from "./hub.js";
 import { ModelFolder } from "./model-folder.js";
@@ -83,7 +83,6 @@ function paint() {
   showProblems();
 }
 
-const engine = new EngineClient({ onStatus: showEngine });
 const planner = new Planner({
   engine,
   createHub: () =>
@@ -253,5 +252,6 @@ if (isEmbed && parent !== window) {
 }
 
 paint();
+followEngine(showEngine);
 planner.ask(planQuery(state));
 planner.catalog.then((catalog) => controls.setCatalog(catalog)).catch(() => {});

@@ -4,6 +4,8 @@
  * @import { FactLine, FigureLine, Line, PanelContent } from "./panel.js"
  */
 
+import { unreachable } from "../protocol.js";
+
 /** @typedef {"memory" | "bandwidth" | "precision" | "scaling"} NumberName */
 /** @typedef {Pick<PanelContent, "headline" | "lines" | "more">} Content */
 
@@ -51,6 +53,8 @@ export function panelContent(name, report) {
       return { state, word, ...precisionContent(report) };
     case "scaling":
       return { state, word, ...scalingContent(report) };
+    default:
+      return unreachable(name, "number of an unknown kind");
   }
 }
 
