@@ -93,7 +93,7 @@ class GpuNames:
         close = [*begun, *difflib.get_close_matches(asked, spelled, n=3)]
         ids = list(dict.fromkeys(spelled[text] for text in close))[:3]
         return (
-            f"Nearest: {', '.join(ids)}." if ids else "See `willitserve catalog gpus` for the cards it knows."
+            f"Nearest: {', '.join(ids)}." if ids else "Pick one from the list of cards."
         )
 
 

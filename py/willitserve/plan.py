@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from willitserve import precision
 from willitserve.assess import Assessment, Subject, assess, pick_weight_format
 from willitserve.catalog import Catalog
+from willitserve.citations import with_citations
 from willitserve.engine import EngineSpec
 from willitserve.errors import AmbiguousGpuError, InputError
+from willitserve.facts_figures import gpu_figures, model_figures
 from willitserve.figures import figures_of, gib
 from willitserve.gpu import GpuSpec
 from willitserve.kv_cache import layers_of_stages
@@ -264,22 +266,26 @@ def memory_text(gpu: GpuSpec) -> str:
 def _empty_report(
     catalog: Catalog,
     request: PlanRequest,
+    engine: EngineSpec,
     model: Model,
     verdict: Verdict,
     gpu: GpuSpec | None,
     problems: list[Problem],
 ) -> PlanReport:
+    """What is true without a plan: the model's size, the card's rates, and why there is no more."""
+    figures = model_figures(model.facts) | (gpu_figures(gpu) if gpu is not None else {})
     return PlanReport(
         verdict=verdict,
         model=model.facts,
         gpu=_gpu_facts(catalog, gpu) if gpu else None,
-        engine=request.engine,
+        engine=engine.name,
         query=_applied(None, request),
         defaults=_defaults(catalog, None),
         memory=None,
         bandwidth=None,
         precision=None,
         scaling=None,
+        figures=with_citations(catalog, figures),
         problems=problems,
     )
 
@@ -311,11 +317,11 @@ def plan(
     subject = model.subject
     if subject is None:
         verdict = Verdict(code="unknown", sentence=model.facts.source_sentence)
-        report = _empty_report(catalog, request, model, verdict, gpu, problems)
+        report = _empty_report(catalog, request, engine, model, verdict, gpu, problems)
         return report.model_copy(update={"versions": versions})
 
     if model.withheld:
-        report = _weights_only(catalog, subject, model, request, gpu, problems)
+        report = _weights_only(catalog, subject, model, request, engine, gpu, problems)
         return report.model_copy(update={"versions": versions})
 
     def again(changed: PlanRequest) -> Assessment:
@@ -337,7 +343,13 @@ def plan(
         bandwidth=_bandwidth(found),
         precision=_precision(catalog, subject, found),
         scaling=_scaling(found),
-        figures=figures_of(subject, found) | bar_figures(memory_bar(found)),
+        figures=with_citations(
+            catalog,
+            figures_of(subject, found)
+            | bar_figures(memory_bar(found))
+            | model_figures(model.facts)
+            | gpu_figures(gpu),
+        ),
         startup_log=predicted_lines(found) if verdict.code in SERVING else [],
         warnings=notes,
         ways_out=[] if verdict.code == "serves" else ways_out(found, again),
@@ -351,6 +363,7 @@ def _weights_only(
     subject: Subject,
     model: Model,
     request: PlanRequest,
+    engine: EngineSpec,
     gpu: GpuSpec,
     problems: list[Problem],
 ) -> PlanReport:
@@ -364,6 +377,7 @@ def _weights_only(
             tp=request.tp,
             run_dtype_bits=16,
             weight_format=pick_weight_format(request),
+            made_at_load=False,
         )
     )
     total = gpu.total_memory
@@ -380,7 +394,7 @@ def _weights_only(
         verdict = Verdict(
             code="unknown", sentence=f"{gib(weights)} of weights per card; the rest is withheld. {withheld}"
         )
-    report = _empty_report(catalog, request, model, verdict, gpu, problems)
+    report = _empty_report(catalog, request, engine, model, verdict, gpu, problems)
     figure = Figure(
         label="Weights per GPU",
         value=weights / GIB,
@@ -391,7 +405,8 @@ def _weights_only(
         because="read from the headers",
     )
     notes = [Note(code="not-understood", sentence=text) for text in model.facts.not_understood]
-    return report.model_copy(update={"figures": {"memory.weight_bytes_per_gpu": figure}, "warnings": notes})
+    figures = {"memory.weight_bytes_per_gpu": figure} | report.figures
+    return report.model_copy(update={"figures": figures, "warnings": notes})
 
 
 def _find_gpu(
@@ -443,5 +458,7 @@ def _without_gpu(
         text = model.facts.source_sentence
     else:
         text = f"Pick a GPU: {gib(model.subject.checkpoint.stored_bytes)} of weights are to be placed."
-    report = _empty_report(catalog, request, model, Verdict(code="unknown", sentence=text), None, problems)
+    report = _empty_report(
+        catalog, request, engine, model, Verdict(code="unknown", sentence=text), None, problems
+    )
     return report.model_copy(update={"choices": offered})

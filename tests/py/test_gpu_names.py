@@ -85,7 +85,7 @@ def test_the_two_common_h100_differ_by_their_bandwidth(packaged: Catalog) -> Non
         ("MI300", "mi300x-192gb"),
         ("Quadro RTX 6000", "rtx6000-ada-48gb"),
         ("H1000", "h100"),
-        ("nothing", "catalog gpus"),
+        ("nothing", "list of cards"),
     ],
 )
 def test_an_unknown_name_gets_the_nearest(packaged: Catalog, name: str, hint: str) -> None:
