@@ -169,8 +169,6 @@ def test_a_config_that_contradicts_the_headers_withholds_all_but_the_weights() -
     assert "3 layers" in report["verdict"]["sentence"]
     assert report["figures"]["memory.weight_bytes_per_gpu"]["value"] > 0
     assert report["model"]["weight_bytes"] == size - len(header)
-        (size - len(header)) / 2**30
-    )
 
 
 def test_a_catalog_model_needs_no_header() -> None:
