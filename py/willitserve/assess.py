@@ -1,10 +1,9 @@
 """The four numbers of one request on one card, before they become sentences: the arithmetic that every view
 shares."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from willitserve import bandwidth, memory, precision, scaling
+from willitserve import bandwidth, memory, precision, scaling, start_rules
 from willitserve.architecture import Architecture
 from willitserve.catalog import Catalog
 from willitserve.checkpoint import Checkpoint
@@ -12,6 +11,7 @@ from willitserve.engine import BatchLimits, EngineSpec
 from willitserve.expert_padding import expert_kernel
 from willitserve.gpu import GpuSpec, TotalMemory
 from willitserve.kv_cache import layers_of_stages
+from willitserve.memory import card_of
 from willitserve.report import RejectedTp
 from willitserve.request import PlanRequest
 from willitserve.units import GIB
@@ -81,6 +81,8 @@ class Assessment:
     """By how much weights and overhead exceed the budget, bytes; 0 where there is a pool."""
     band_bytes: int
     """Half width of the band of the pool, bytes."""
+    sort_bytes: int
+    """By how much the pool may be smaller still, where the installation decides how the sampler works."""
     pool: memory.Pool | None
     speed: Speed | None
     valid_tp: tuple[int, ...]
@@ -112,54 +114,6 @@ def _total_memory(request: PlanRequest, gpu: GpuSpec) -> TotalMemory | None:
     return gpu.total_memory
 
 
-def _start_rules(
-    architecture: Architecture,
-    quantization: scaling.ShardedQuantization | None,
-    request: PlanRequest,
-    *,
-    context: int,
-    dtype_refusal: str | None,
-) -> tuple[RejectedTp, ...]:
-    found: list[RejectedTp] = []
-    rejected = scaling.check_tp(architecture, request.tp, quantization=quantization)
-    if rejected is not None:
-        found.append(rejected)
-    if dtype_refusal is not None:
-        found.append(RejectedTp(tp=request.tp, rule="bf16 on old cards", reason=dtype_refusal))
-    longest = architecture.max_model_len
-    if longest is not None and context > longest:
-        reason = (
-            f"{context:,} tokens is more than the model's {longest:,} ({architecture.max_model_len_because}),"
-            " so the engine refuses that max_model_len."
-        )
-        found.append(RejectedTp(tp=request.tp, rule="context", reason=reason))
-    if request.pp > len(architecture.layers):
-        reason = f"{request.pp} pipeline stages are more than the {len(architecture.layers)} layers."
-        found.append(RejectedTp(tp=request.tp, rule="pipeline", reason=reason))
-    return tuple(found)
-
-
-def _format_refusals(
-    catalog: Catalog, checkpoint: Checkpoint, request: PlanRequest, gpu: GpuSpec
-) -> Iterator[tuple[str, str]]:
-    """Formats of weights and cache that the engine refuses on this card, as (rule, reason)."""
-    capability = gpu.compute_capability
-    name = request.weights if request.weights != "checkpoint" else main_format(checkpoint)
-    table_name = precision.STORED_FORMATS.get(name, "")
-    if table_name not in ("", "bf16", "fp16"):
-        reason = precision.refusal_of(
-            catalog.formats, table_name, name.upper(), card=gpu.name, capability=capability
-        )
-        if reason is not None:
-            yield "format", reason
-    kv_name = precision.KV_TABLE_NAMES.get(request.kv, "")
-    reason = precision.refusal_of(
-        catalog.formats, kv_name, "An FP8 KV cache", card=gpu.name, capability=capability
-    )
-    if reason is not None:
-        yield "kv dtype", reason
-
-
 def assess(
     catalog: Catalog,
     subject: Subject,
@@ -178,7 +132,7 @@ def assess(
         device_name=gpu.name,
         capability=gpu.compute_capability or "",
     )
-    batched_tokens = request.batched or limits.max_num_batched_tokens
+    batched_tokens = request.batched or engine.batched_tokens_for(limits, max_model_len=context)
     max_num_seqs = request.seqs or min(limits.max_num_seqs, batched_tokens)
     utilization = request.util or engine.gpu_memory_utilization
     weight_format = pick_weight_format(request)
@@ -191,10 +145,12 @@ def assess(
     kv_name, kv_bits, kv_because = precision.kv_dtype(request.kv, run=run)
 
     num_stages = min(request.pp, len(architecture.layers))
+    card = card_of(gpu)
     ranks = memory.rank_memory(
         checkpoint,
         architecture,
         engine.overhead,
+        card,
         tp=request.tp,
         pp=num_stages,
         run_dtype_bits=run_bits,
@@ -206,6 +162,7 @@ def assess(
         in_flight_batches=engine.in_flight_batches,
         eager=request.eager,
         expert_kernel=expert_kernel(gpu.compute_capability),
+        cache_rules=engine.cache_rules,
     )
     requested = memory.requested_bytes(total.total_bytes, utilization) if total else None
 
@@ -231,8 +188,14 @@ def assess(
         + overhead.non_torch_error_gib * GIB
         + (overhead.cuda_graph_error_gib * GIB if engine.subtracts_cuda_graphs and not request.eager else 0)
     )
+    sort_bytes = round(overhead.sampler_sort_bytes_per_logit * max_num_seqs * (architecture.vocab_size or 0))
     quantization = subject.quantization
-    if quantization is not None and engine.marlin_tile is not None:
+    if (
+        quantization is not None
+        and quantization.method in engine.marlin_tile_methods
+        and main_format(checkpoint) == "int4"
+        and checkpoint.activation_format is None
+    ):
         quantization = replace(quantization, tile=engine.marlin_tile)
     valid, rejected = scaling.valid_tp(architecture, quantization=quantization)
     return Assessment(
@@ -253,10 +216,19 @@ def assess(
         run_dtype=run,
         dtype_change=change,
         refusals=(
-            *_start_rules(architecture, quantization, request, context=context, dtype_refusal=refusal),
-            *(
-                RejectedTp(tp=request.tp, rule=rule, reason=reason)
-                for rule, reason in _format_refusals(catalog, checkpoint, request, gpu)
+            *start_rules.of_model(
+                architecture, quantization, request, context=context, dtype_refusal=refusal
+            ),
+            *start_rules.of_formats(catalog, checkpoint, request, gpu),
+            *start_rules.of_memory(
+                request,
+                engine,
+                card,
+                total=total,
+                requested=requested,
+                rank=rank,
+                most_bytes=None if room is None else room + round(band),
+                max_num_seqs=max_num_seqs,
             ),
         ),
         kv_dtype=kv_name,
@@ -268,6 +240,7 @@ def assess(
         pool_bytes=None if room is None else max(0, room),
         missing_bytes=0 if room is None else max(0, -room),
         band_bytes=round(band),
+        sort_bytes=sort_bytes,
         pool=pool,
         speed=_speed(catalog, subject, request, gpu, engine, context, run_bits, kv_bits, weight_format),
         valid_tp=tuple(valid),

@@ -4,12 +4,13 @@ One entry of `catalog/engines/*.yaml` is one span of versions that behave alike.
 their key; conversion to base units happens in the properties here, once.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
 from willitserve.record import Record
-from willitserve.units import GB, GIB
+from willitserve.units import GB, GIB, MIB
 
 
 class BatchLimits(Record):
@@ -26,36 +27,78 @@ class BatchLimits(Record):
 
 
 class Overhead(Record):
-    """The engine's own memory beside weights and KV cache: laws fitted on measured starts, and the error they
-    left."""
+    """The engine's own memory beside weights and KV cache: sizes its source gives, and constants fitted on
+    measured starts with the error they left."""
 
-    sampler_logits_copies: float
-    """Peak of the sampler's dummy run, in FP32 logits of max_num_seqs x vocabulary."""
+    sampler_bytes_per_logit: float
+    """Peak of the sampler's dummy run beside the logits themselves, bytes for each of max_num_seqs x
+    vocabulary."""
+    sampler_sort_bytes_per_logit: float = 0.0
+    """What comes on top where the sampler has to sort, in versions where the installation decides; it widens
+    the band."""
+    sampler_row_buffers: bool = False
+    """Whether the sampler keeps an FP32 row of the vocabulary for every multiprocessor."""
     forward_hidden_rows: float
     """Rows of hidden_size per batched token that a forward pass holds at its peak, beside the MLP's."""
     mlp_rows: float
     """Rows of intermediate_size per batched token: gate and up (2) and their product (1)."""
+    expert_workspace_stays: bool
+    """Whether the workspace of the MoE kernel is kept once it was made."""
+    library_workspace_mib: float
+    """cuBLAS and the like, in PyTorch's allocator."""
+    library_workspace_mib_large: float
+    """The same on Hopper and newer."""
+    context_gib: float
+    """CUDA context and libraries in use before the engine's first snapshot: what is not free at start."""
+    context_gib_large: float
+    """The same on Hopper and newer."""
+    context_multicast_gib: float
+    """Added where ranks have met behind NVSwitch."""
     non_torch_gib: float
     """One GPU: CUDA context growth, cuBLAS, compiled kernels."""
+    non_torch_pipeline_gib: float
+    """The same where ranks met before the first snapshot and layers are not divided."""
     non_torch_group_gib: float
-    """Added when ranks talk to each other: NCCL buffers and custom all-reduce."""
+    """Added when ranks divide layers: NCCL buffers and custom all-reduce."""
+    non_torch_multicast_gib: float
+    """Added instead where NCCL reduces in the switch."""
+    non_torch_rank_gib: float
+    """Added for every rank of a group."""
     cuda_graph_gib: float
+    cuda_graph_gib_large: float
+    """The same on Hopper and newer."""
     cuda_graph_gib_per_layer: float
+    cuda_graph_gib_per_moe_layer: float = 0.0
+    largest_capture: int
+    """Largest batch that is captured as a graph by default."""
     activation_error_ratio: float
     """Half width of the band of the activation peak, as a share of it."""
     non_torch_error_gib: float
     cuda_graph_error_gib: float
     source: str
 
-    @property
-    def non_torch_bytes(self) -> int:
-        """Non-torch memory of a lone GPU, bytes."""
-        return round(self.non_torch_gib * GIB)
+    def context_bytes(self, *, large: bool, multicast: bool) -> int:
+        """Memory of one card that is not free when the engine looks for the first time, bytes."""
+        gib = self.context_gib_large if large else self.context_gib
+        return round((gib + (self.context_multicast_gib if multicast else 0)) * GIB)
 
-    @property
-    def non_torch_group_bytes(self) -> int:
-        """Non-torch memory that a group of ranks adds on each, bytes."""
-        return round(self.non_torch_group_gib * GIB)
+    def library_workspace_bytes(self, *, large: bool) -> int:
+        """Workspaces of the math libraries on one card, bytes."""
+        return round((self.library_workspace_mib_large if large else self.library_workspace_mib) * MIB)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRules:
+    """What differs between versions of an engine."""
+
+    padding_ratio: float = 1.5
+    """Kinds of layers whose counts differ by less are padded to the larger count; beyond it the smaller count
+    sets the group. 1: always the smaller."""
+    state_blocks: int = 1
+    """Blocks that one request's recurrent state draws: 2 where prefixes are cached, one being computed and
+    one kept; 0: states are kept outside of the pool."""
+    windows_bounded: bool = True
+    """Whether a window layer gives blocks back: False where it is given as many as a full layer."""
 
 
 class StepTime(Record):
@@ -125,6 +168,10 @@ class EngineSpec(Record):
     gpu_memory_utilization: float
     block_size: int
     batch_limits: list[BatchLimits]
+    batches_whole_prompts_up_to: int = 0
+    """Longest max_model_len at which a whole prompt is one batch by default, tokens: no chunked prefill."""
+    refuses_less_free_memory: bool = False
+    """Whether a start is refused when less memory is free than the budget."""
     subtracts_cuda_graphs: bool
     """Whether an estimate of graph memory is taken from the KV pool."""
     printed_tokens: Literal["blocks", "concurrency"]
@@ -132,13 +179,43 @@ class EngineSpec(Record):
     in_flight_batches: int
     """Batches of max_num_batched_tokens that a window layer keeps beyond its window (0: none, 2:
     asynchronous)."""
+    group_padding_ratio: float = 1.5
+    """Kinds of cache layers whose counts differ by less than this are padded to the larger count."""
+    state_blocks_per_request: int = 1
+    """Blocks that a request's recurrent state draws from the pool; 2 where prefixes of hybrids are cached; 0:
+    states are kept outside of it."""
+    windows_bounded: bool = True
+    """Whether window layers give blocks back; False: the pool treats them as full attention."""
+    refuses_more_sequences_than_state_blocks: bool = False
+    """Whether a start with max_num_seqs above the blocks of a hybrid's pool is refused."""
     marlin_tile: tuple[int, int] | None = None
     """Smallest output and input of a 4-bit kernel that pads nothing; None: the engine pads, or falls back."""
+    marlin_tile_methods: list[str] = Field(default_factory=list)
+    """Methods of 4-bit weights for which it is the only kernel."""
     log_lines: dict[str, str]
     """Form of the start-up lines, by what they say."""
     overhead: Overhead
     step_time: StepTime
     source: str
+
+    def batched_tokens_for(self, limits: BatchLimits, *, max_model_len: int) -> int:
+        """The default of max_num_batched_tokens: the card's, or a whole prompt where prefill is not chunked.
+
+        Source
+            vLLM 0.7 vllm/config.py `SchedulerConfig.__post_init__`, engine/arg_utils.py (chunked beyond 32K).
+        """
+        if max_model_len <= self.batches_whole_prompts_up_to:
+            return max(limits.max_num_batched_tokens, max_model_len)
+        return limits.max_num_batched_tokens
+
+    @property
+    def cache_rules(self) -> CacheRules:
+        """How this version forms groups and blocks."""
+        return CacheRules(
+            padding_ratio=self.group_padding_ratio,
+            state_blocks=self.state_blocks_per_request,
+            windows_bounded=self.windows_bounded,
+        )
 
     def batch_limits_for(self, *, total_gib: float, device_name: str, capability: str) -> BatchLimits:
         """The defaults that this engine takes on a card that reports `total_gib` GiB."""

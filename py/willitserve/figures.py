@@ -92,8 +92,9 @@ def _overheads(plan: Assessment) -> dict[str, Figure]:
             low=rank.activation / GIB - spread,
             high=rank.activation / GIB + spread,
             arithmetic=(
-                f"the larger of the sampler ({plan.max_num_seqs:,} sequences x vocabulary x 4 B"
-                f" x {overhead.sampler_logits_copies:g}) and a forward pass of {plan.batched_tokens:,} tokens"
+                f"the larger of the sampler ({plan.max_num_seqs:,} sequences x vocabulary x"
+                f" ({plan.run_dtype} + {overhead.sampler_bytes_per_logit:g} B)) and a forward pass of"
+                f" {plan.batched_tokens:,} tokens"
             ),
             because="law fitted on measured starts",
             source=overhead.source,
@@ -107,14 +108,7 @@ def _overheads(plan: Assessment) -> dict[str, Figure]:
         basis="estimated",
         low=max(0.0, rank.non_torch / GIB - overhead.non_torch_error_gib),
         high=rank.non_torch / GIB + overhead.non_torch_error_gib,
-        arithmetic=(
-            f"{overhead.non_torch_gib:g} GiB"
-            + (
-                f" + {overhead.non_torch_group_gib:g} GiB for a group of ranks"
-                if plan.request.tp * plan.request.pp > 1
-                else ""
-            )
-        ),
+        arithmetic=_non_torch_arithmetic(plan),
         because="CUDA libraries, compiled kernels, communication buffers; measured starts",
         source=overhead.source,
         check="Start vLLM with VLLM_LOGGING_LEVEL=DEBUG: non-torch memory after profiling.",
@@ -133,14 +127,25 @@ def _overheads(plan: Assessment) -> dict[str, Figure]:
         low=max(0.0, rank.cuda_graphs / GIB - overhead.cuda_graph_error_gib),
         high=rank.cuda_graphs / GIB + overhead.cuda_graph_error_gib if rank.cuda_graphs else 0.0,
         arithmetic=(
-            f"{overhead.cuda_graph_gib:g} GiB + {len(rank.layers)} layers x"
-            f" {overhead.cuda_graph_gib_per_layer:g} GiB"
+            f"a constant and {len(rank.layers)} layers x {overhead.cuda_graph_gib_per_layer:g} GiB, for the"
+            f" batch sizes that {plan.max_num_seqs:,} sequences need"
+            if rank.cuda_graphs
+            else "none in eager mode"
         ),
         because=f"measured starts; {taken}",
         source=overhead.source,
         check="vLLM prints “Graph capturing finished in … secs, took … GiB”.",
     )
     return figures
+
+
+def _non_torch_arithmetic(plan: Assessment) -> str:
+    overhead, request = plan.engine.overhead, plan.request
+    if request.tp == 1:
+        own = overhead.non_torch_gib if request.pp == 1 else overhead.non_torch_pipeline_gib
+        return f"{own:g} GiB" + (" beside what ranks took when they met" if request.pp > 1 else "")
+    group = plan.rank.non_torch / GIB - overhead.non_torch_gib
+    return f"{overhead.non_torch_gib:g} GiB + {group:.2f} GiB of buffers for a group of {request.tp} ranks"
 
 
 def _pool(plan: Assessment) -> dict[str, Figure]:
@@ -199,7 +204,7 @@ def _pool(plan: Assessment) -> dict[str, Figure]:
         unit="GiB",
         digits=2,
         basis="estimated",
-        low=max(0.0, left / GIB - spread),
+        low=max(0.0, left / GIB - spread - plan.sort_bytes / GIB),
         high=max(0.0, left / GIB + spread),
         arithmetic=f"{line} = {gib(left, 2)}",
         because="what the budget leaves; the overheads in it are estimates",

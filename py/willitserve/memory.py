@@ -8,12 +8,13 @@ import math
 from dataclasses import dataclass
 
 from willitserve.architecture import Architecture
-from willitserve.checkpoint import Checkpoint
-from willitserve.engine import Overhead
+from willitserve.checkpoint import Checkpoint, Part
+from willitserve.engine import CacheRules, Overhead
 from willitserve.expert_padding import ExpertKernel
-from willitserve.kv_blocks import BlockLayout, lay_out
+from willitserve.gpu import GpuSpec
+from willitserve.kv_blocks import NEWEST, BlockLayout, lay_out
 from willitserve.kv_cache import kv_bytes_per_token, kv_fixed_bytes_per_sequence, layers_of_stages
-from willitserve.units import GIB
+from willitserve.units import GIB, ceil_div
 from willitserve.weights import WeightFormat, stage_weight_bytes
 
 
@@ -26,96 +27,181 @@ def requested_bytes(total_bytes: int, gpu_memory_utilization: float) -> int:
     return math.ceil(total_bytes * gpu_memory_utilization)
 
 
-def sampler_bytes(overhead: Overhead, *, max_num_seqs: int, vocab_size: int) -> int:
-    """Peak of the sampler's dummy run: FP32 logits of max_num_seqs requests and the copies that sorting
-    needs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """What the overheads need to know of one device."""
+
+    num_multiprocessors: int | None
+    has_large_workspaces: bool
+    """Hopper and newer: cuBLAS takes more workspace there."""
+    has_multicast: bool
+    """Hopper and newer behind NVSwitch: NCCL keeps buffers for reductions in the switch (NVLS)."""
+
+
+def card_of(gpu: GpuSpec) -> Card:
+    """What the overheads need to know of a part."""
+    major = (gpu.compute_capability or "").split(".")[0]
+    is_large = major.isdigit() and int(major) >= 9
+    link = gpu.interconnect
+    return Card(
+        num_multiprocessors=gpu.num_multiprocessors,
+        has_large_workspaces=is_large,
+        has_multicast=is_large and link.type == "nvlink" and not link.bridge,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The batch that the engine profiles itself with, on one rank."""
+
+    max_num_seqs: int
+    batched_tokens: int
+    tp: int
+    dtype_bits: int
+
+
+def sampler_bytes(overhead: Overhead, card: Card, batch: Batch, *, vocab_size: int) -> int:
+    """Peak of the sampler's dummy run.
 
     Formula
-        copies x max_num_seqs x vocabulary x 4 B. Logits are gathered, so tensor parallelism does not divide
-        them.
+        max_num_seqs x vocabulary x (run dtype + FP32 copies) + one FP32 row of the vocabulary for every
+        multiprocessor where the sampler is the Triton one. Logits are gathered: tensor parallelism does not
+        divide them.
+
+    Source
+        vLLM vllm/v1/sample/sampler.py and ops/topk_topp_sampler.py: logits as computed, in FP32 (4 B), their
+        probabilities (4 B), random numbers (4 B); where it sorts, sorted values (4), indices in and out (16)
+        and the sort's second buffer (12) instead of the last two.
+        ops/topk_topp_triton.py: a buffer of a row per program.
     """
-    return round(overhead.sampler_logits_copies * max_num_seqs * vocab_size * 4)
+    per_logit = batch.dtype_bits / 8 + overhead.sampler_bytes_per_logit
+    rows = min(card.num_multiprocessors or 132, batch.max_num_seqs) if overhead.sampler_row_buffers else 0
+    return round(batch.max_num_seqs * vocab_size * per_logit) + rows * vocab_size * 4
 
 
-def forward_bytes(
-    overhead: Overhead, *, batched_tokens: int, hidden_size: int, mlp_width: int, tp: int, dtype_bits: int
-) -> int:
+def forward_bytes(overhead: Overhead, batch: Batch, *, hidden_size: int, mlp_width: int) -> int:
     """Peak of one forward pass: hidden rows, and gate, up and their product of the widest MLP.
 
     Formula
         tokens x (rows x hidden + 3 x intermediate / tp) x dtype.
     """
-    per_token = overhead.forward_hidden_rows * hidden_size + overhead.mlp_rows * mlp_width / tp
-    return round(batched_tokens * per_token * dtype_bits / 8)
+    per_token = overhead.forward_hidden_rows * hidden_size + overhead.mlp_rows * mlp_width / batch.tp
+    return round(batch.batched_tokens * per_token * batch.dtype_bits / 8)
 
 
-def expert_workspace_bytes(
-    *, batched_tokens: int, experts_per_token: int, expert_width: int, tp: int, dtype_bits: int
-) -> int:
-    """Workspace of the fused MoE kernel, kept after the profile run.
+def expert_workspace_bytes(batch: Batch, *, experts_per_token: int, hidden_size: int, width: int) -> int:
+    """Workspace of the fused MoE kernel.
 
     Formula
-        tokens x experts per token x (2 + 1) x expert width / tp x dtype.
+        tokens x experts per token x (max(2 x width / tp, hidden) + max(width / tp, hidden)) x dtype
 
     Source
-        vLLM fused_moe: one buffer for gate and up, one for their product.
+        vLLM vllm/model_executor/layers/fused_moe/experts/triton_moe.py `workspace_shapes` (fused_moe.py
+        before 0.20).
     """
-    return batched_tokens * experts_per_token * 3 * expert_width // tp * dtype_bits // 8
+    rank_width = ceil_div(width, batch.tp)
+    columns = max(2 * rank_width, hidden_size) + max(rank_width, hidden_size)
+    return batch.batched_tokens * experts_per_token * columns * batch.dtype_bits // 8
 
 
 def activation_bytes(
     overhead: Overhead,
     architecture: Architecture,
+    card: Card,
+    batch: Batch,
     *,
-    max_num_seqs: int,
-    batched_tokens: int,
-    tp: int,
-    dtype_bits: int,
     samples: bool,
+    sees_images: bool = False,
 ) -> int | None:
     """Peak of activations while the engine profiles itself; None without a vocabulary or hidden size.
 
     Formula
-        max(sampler, forward pass) + the hidden states of the batch + MoE workspace.
+        max(sampler + hidden states of the batch and of the sampled rows, forward pass)
+        + library workspace + MoE workspace (kept through the sampler where the version keeps it)
+        + for models that see or hear, the encoder's output of one batch
 
     Not covered
-        Encoders of images and sound, chunked MLA prefill.
+        The encoder's own peak, and chunked MLA prefill.
     """
     if architecture.vocab_size is None:
         return None
-    mlp_width = max((layer.ffn_width for layer in architecture.layers), default=0)
+    hidden_row = architecture.hidden_size * batch.dtype_bits // 8
     forward = forward_bytes(
         overhead,
-        batched_tokens=batched_tokens,
+        batch,
         hidden_size=architecture.hidden_size,
-        mlp_width=mlp_width,
-        tp=tp,
-        dtype_bits=dtype_bits,
+        mlp_width=max((layer.ffn_width for layer in architecture.layers), default=0),
     )
-    hidden = batched_tokens * architecture.hidden_size * dtype_bits // 8
-    sampler = sampler_bytes(overhead, max_num_seqs=max_num_seqs, vocab_size=architecture.vocab_size) + hidden
-    workspace = 0
+    sampler = 0
+    if samples:
+        sampler = sampler_bytes(overhead, card, batch, vocab_size=architecture.vocab_size)
+        sampler += (batch.batched_tokens + batch.max_num_seqs) * hidden_row
     if architecture.moe is not None:
         workspace = expert_workspace_bytes(
-            batched_tokens=batched_tokens,
+            batch,
             experts_per_token=architecture.moe.experts_per_token,
-            expert_width=architecture.moe.expert_width,
-            tp=tp,
-            dtype_bits=dtype_bits,
+            hidden_size=architecture.hidden_size,
+            width=architecture.moe.expert_width,
         )
-    return max(sampler if samples else 0, forward) + workspace
+        forward += workspace
+        if overhead.expert_workspace_stays:
+            sampler += workspace
+    encoder = batch.batched_tokens * hidden_row if sees_images else 0
+    return max(sampler, forward) + overhead.library_workspace_bytes(large=card.has_large_workspaces) + encoder
 
 
-def non_torch_bytes(overhead: Overhead, *, tp: int, pp: int) -> int:
-    """Memory outside PyTorch's allocator: kernels and libraries, and buffers of a group of ranks."""
-    return overhead.non_torch_bytes + (overhead.non_torch_group_bytes if tp * pp > 1 else 0)
+def non_torch_bytes(overhead: Overhead, card: Card, *, tp: int, pp: int) -> int:
+    """Memory outside PyTorch's allocator: kernels and libraries, and buffers of a group of ranks.
+
+    Formula
+        one rank: a constant; a group that divides layers: a constant by link and a little for every rank; a
+        pipeline: the libraries' share was taken before the engine's first snapshot.
+    """
+    if tp == 1:
+        return round((overhead.non_torch_gib if pp == 1 else overhead.non_torch_pipeline_gib) * GIB)
+    group = overhead.non_torch_multicast_gib if card.has_multicast else overhead.non_torch_group_gib
+    return round((overhead.non_torch_gib + group + overhead.non_torch_rank_gib * tp) * GIB)
 
 
-def cuda_graph_bytes(overhead: Overhead, *, num_layers: int, eager: bool) -> int:
-    """What graph capture takes: a constant and a little for every layer; nothing in eager mode."""
+def num_capture_sizes(overhead: Overhead, *, max_num_seqs: int) -> int:
+    """Batch sizes for which the engine captures a graph.
+
+    Formula
+        1, 2, 4, then every 8th up to 256 and every 16th up to twice max_num_seqs, at most 512 (256 in V0)
+
+    Source
+        vLLM vllm/config/vllm.py `_set_cudagraph_sizes`.
+    """
+    largest = min(overhead.largest_capture, max_num_seqs * 2)
+    return sum(
+        1
+        for size in (1, 2, 4, *range(8, 256, 8), *range(256, overhead.largest_capture + 1, 16))
+        if size <= largest
+    )
+
+
+def cuda_graph_bytes(
+    overhead: Overhead,
+    card: Card,
+    architecture: Architecture,
+    layers: range,
+    *,
+    max_num_seqs: int,
+    eager: bool,
+) -> int:
+    """What graph capture takes; nothing in eager mode.
+
+    Formula
+        (constant + layers x a little, more in MoE layers) x captured sizes over those of a full set
+    """
     if eager:
         return 0
-    return round((overhead.cuda_graph_gib + overhead.cuda_graph_gib_per_layer * num_layers) * GIB)
+    num_moe = sum(1 for layer in architecture.layers if layer.index in layers and layer.ffn == "moe")
+    full = num_capture_sizes(overhead, max_num_seqs=overhead.largest_capture)
+    share = num_capture_sizes(overhead, max_num_seqs=max_num_seqs) / full
+    constant = overhead.cuda_graph_gib_large if card.has_large_workspaces else overhead.cuda_graph_gib
+    gib = constant + overhead.cuda_graph_gib_per_layer * len(layers)
+    return round((gib + overhead.cuda_graph_gib_per_moe_layer * num_moe) * share * GIB)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +230,7 @@ def rank_memory(
     checkpoint: Checkpoint,
     architecture: Architecture,
     overhead: Overhead,
+    card: Card,
     *,
     tp: int,
     pp: int,
@@ -156,8 +243,11 @@ def rank_memory(
     in_flight_batches: int,
     eager: bool,
     expert_kernel: ExpertKernel | None = None,
+    cache_rules: CacheRules = NEWEST,
 ) -> list[RankMemory]:
     """The terms of one rank on every pipeline stage, in order."""
+    batch = Batch(max_num_seqs=max_num_seqs, batched_tokens=batched_tokens, tp=tp, dtype_bits=run_dtype_bits)
+    sees_images = any(group.served and group.part in (Part.VISION, Part.AUDIO) for group in checkpoint.groups)
     stages = layers_of_stages(len(architecture.layers), pp)
     weights = stage_weight_bytes(
         checkpoint,
@@ -174,16 +264,12 @@ def rank_memory(
             layers=layers,
             weights=weights[stage],
             activation=activation_bytes(
-                overhead,
-                architecture,
-                max_num_seqs=max_num_seqs,
-                batched_tokens=batched_tokens,
-                tp=tp,
-                dtype_bits=run_dtype_bits,
-                samples=stage == pp - 1,
+                overhead, architecture, card, batch, samples=stage == pp - 1, sees_images=sees_images
             ),
-            non_torch=non_torch_bytes(overhead, tp=tp, pp=pp),
-            cuda_graphs=cuda_graph_bytes(overhead, num_layers=len(layers), eager=eager),
+            non_torch=non_torch_bytes(overhead, card, tp=tp, pp=pp),
+            cuda_graphs=cuda_graph_bytes(
+                overhead, card, architecture, layers, max_num_seqs=max_num_seqs, eager=eager
+            ),
             kv_per_token=kv_bytes_per_token(architecture, kv_dtype_bits=kv_dtype_bits, tp=tp, layers=layers),
             kv_fixed_per_sequence=kv_fixed_bytes_per_sequence(
                 architecture, kv_dtype_bits=kv_dtype_bits, tp=tp, layers=layers
@@ -195,6 +281,7 @@ def rank_memory(
                 tp=tp,
                 block_size=block_size,
                 in_flight_tokens=batched_tokens * in_flight_batches,
+                rules=cache_rules,
             ),
         )
         for stage, layers in enumerate(stages)

@@ -92,8 +92,8 @@ CLASSES_WITHOUT_ROTARY: Final = (
         "zamba",
     }
 )
-"""Classes whose decoder rotates nothing: learned positions, ALiBi, or states that carry the order (their files
-in vLLM vllm/model_executor/models call no `get_rope`)."""
+"""Classes whose decoder rotates nothing: learned positions, ALiBi, or states that carry the order (their
+files in vLLM vllm/model_executor/models call no `get_rope`)."""
 
 PARALLEL_HYBRID_CLASSES: Final = frozenset({"falcon_h1"})
 """Every layer runs attention and a state side by side."""

@@ -243,12 +243,14 @@ def _marlin_tile(
     """A rank's part must be whole kernel tiles, in engines that do not pad.
 
     Source: vLLM 0.19 vllm/model_executor/layers/quantization/utils/marlin_utils.py
-    `verify_marlin_supports_shape`.
+    `verify_marlin_supports_shape`. Experts have another kernel to fall back to (moe_wna16.py).
     """
     if quantization.tile is None:
         return None
     tile_out, tile_in = quantization.tile
     for width in widths:
+        if width.part is Part.ROUTED_EXPERT:
+            continue
         tile = tile_in if width.is_input else tile_out
         if width.width // tp % tile:
             part = f"{width.width:,} / {tp} = {width.width // tp:,}"

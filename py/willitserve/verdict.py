@@ -72,7 +72,8 @@ def judge(plan: Assessment) -> Verdict:
         longest = pool.longest_request
         until = f" The longest request is about {longest:,} tokens." if longest else ""
         sentence = (
-            f"Loads on {on}, but one request of {plan.context:,} tokens needs {gib(pool.needed_bytes)}"
+            f"Loads on {on}, but a request of the whole context of {plan.context:,} tokens needs"
+            f" {gib(pool.needed_bytes)}"
             " of KV cache"
             f" and {gib(plan.pool_bytes)} are free.{until}"
         )

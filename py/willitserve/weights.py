@@ -166,11 +166,13 @@ def stage_weight_bytes(
     run_dtype_bits: int,
     weight_format: WeightFormat | None = None,
     expert_kernel: ExpertKernel | None = None,
+    made_at_load: bool = True,
 ) -> list[int]:
     """Bytes of weights on one rank of each pipeline stage once they are loaded, tables made at load included.
 
     `stages` are the layer ranges of the stages, in order. Embeddings stand on the first, the output head and
     the final norm on the last, a tied matrix on both. `expert_kernel` pads MXFP4 experts; None: as stored.
+    `made_at_load` False: the stored bytes alone, for a config.json that cannot be trusted.
 
     Formula
         sum of `allocated_bytes` over the engine's tensors: stored ones divided among ranks, stacked where the
@@ -192,10 +194,14 @@ def stage_weight_bytes(
         weight_format=weight_format,
         expert_kernel=expert_kernel,
     ):
-        allocated = allocated_bytes(ceil_div(tensor.num_bytes, tensor.count)) * tensor.count
+        allocated = tensor.num_bytes
+        if made_at_load:
+            allocated = allocated_bytes(ceil_div(allocated, tensor.count)) * tensor.count
         for stage, layers in enumerate(stages):
             if _on_stage(tensor.group, layers, first=stage == 0, last=stage == last, tied=tied):
                 total[stage] += allocated
+    if not made_at_load:
+        return total
     tables = table_bytes(architecture, run_dtype_bits=run_dtype_bits)
     return [
         stored + tables + absorbed_bytes(architecture, layers, tp=tp, run_dtype_bits=run_dtype_bits)

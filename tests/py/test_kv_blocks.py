@@ -10,13 +10,22 @@ from collections.abc import Callable
 import pytest
 
 from willitserve.assess import Subject
+from willitserve.engine import CacheRules
 from willitserve.kv_blocks import BlockLayout, lay_out
 from willitserve.units import GIB
 
+RULES_OF_0_10 = CacheRules(padding_ratio=1)
 SubjectOf = Callable[[str], Subject]
 
 
-def layout_of(subject: Subject, *, tp: int = 1, in_flight: int = 8192, kv_bits: int = 16) -> BlockLayout:
+def layout_of(
+    subject: Subject,
+    *,
+    tp: int = 1,
+    in_flight: int = 8192,
+    kv_bits: int = 16,
+    rules: CacheRules = RULES_OF_0_10,
+) -> BlockLayout:
     layers = range(len(subject.architecture.layers))
     layout = lay_out(
         subject.architecture,
@@ -25,6 +34,7 @@ def layout_of(subject: Subject, *, tp: int = 1, in_flight: int = 8192, kv_bits: 
         tp=tp,
         block_size=16,
         in_flight_tokens=in_flight,
+        rules=rules,
     )
     assert layout is not None
     return layout
