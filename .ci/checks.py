@@ -56,7 +56,7 @@ def _steps(node: Node, build_twice: Callable[[], None]) -> dict[str, Callable[[]
 
     def web_unit() -> None:
         tests = sorted(str(path) for path in (ROOT / "tests" / "web").rglob("*.test.js"))
-        _call([node.node, "--test", *tests])
+        _call([node.node, "--test", "--test-reporter=spec", *tests])
 
     def browser() -> None:
         _call([*python, "pytest", "tests/browser"], env={"CHROMIUM": toolchain.find_chromium()})
