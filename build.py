@@ -257,7 +257,8 @@ def _archive(node: toolchain.Node, stage: Path, *, use_cache: bool) -> bytes:
     Pyodide makes it, under Node; then Python is started from it and must answer the exercise as CPython does.
     """
     exercise = stage / "exercise.json"
-    exchanges = run([sys.executable, WEB / "build" / "exercise.py", stage / "core"])
+    queries = ROOT / "tests" / "golden" / "requests.json"
+    exchanges = run([sys.executable, WEB / "build" / "exercise.py", stage / "core", queries])
     exercise.write_text(exchanges, encoding="utf-8")
     tools = [*sorted((WEB / "build").glob("pack.*")), WEB / "boot.js", WEB / "package-lock.json"]
     inputs = [exercise, *tools, *sorted(_files(stage / "core")), toolchain.LOCKS / "browser.txt"]

@@ -1,12 +1,15 @@
 """Asks the core what the page may ask, in CPython; pack.mjs asks the same in Pyodide and compares.
 
-python exercise.py FOLDER  where FOLDER has the core as the page gets it
+python exercise.py FOLDER QUERIES
+    FOLDER   the core as the page gets it
+    QUERIES  tests/golden/requests.json
 """
 
 import base64
 import json
 import struct
 import sys
+from pathlib import Path
 from typing import Any
 
 HEADER = json.dumps({"model.norm.weight": {"dtype": "BF16", "shape": [16], "data_offsets": [0, 32]}}).encode()
@@ -53,21 +56,16 @@ CALLS: list[tuple[str, dict[str, Any], bytes | None]] = [
         None,
     ),
 ]
-# Of the catalog's models every so many-th is planned: all of them take a minute in Pyodide.
-MODEL_STRIDE = 12
-CARDS = ("h100-sxm5-80gb", "mi300x-192gb", "l4-24gb")
 
 
-def main(folder: str) -> None:
+
+def main(folder: str, queries: str) -> None:
     """Print a JSON list of {text, payload, reply}; the payload is base64 or null."""
     sys.path.insert(0, folder)
     from willitserve import api
 
-    models = json.loads(api.handle('{"method": "catalog"}'))["value"]["models"]
-    calls = CALLS + [
-        ("plan", {"query": {"model": model["id"], "gpu": CARDS[number % len(CARDS)], "users": "8"}}, None)
-        for number, model in enumerate(models[::MODEL_STRIDE])
-    ]
+    golden: dict[str, dict[str, str]] = json.loads(Path(queries).read_text("utf-8"))
+    calls = CALLS + [("plan", {"query": query}, None) for query in golden.values()]
     requests = REQUESTS + [
         (json.dumps({"method": method, "params": params}), payload) for method, params, payload in calls
     ]
@@ -81,4 +79,4 @@ def main(folder: str) -> None:
     json.dump(exchanges, sys.stdout)
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])
