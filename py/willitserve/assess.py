@@ -18,9 +18,9 @@ from willitserve.units import GIB
 from willitserve.weights import WEIGHT_FORMATS, WeightFormat, main_format
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Subject:
-    """A model that is understood well enough to be planned with."""
+    """A model that is understood well enough to be planned with; a key of caches by its identity."""
 
     architecture: Architecture
     checkpoint: Checkpoint
@@ -114,6 +114,13 @@ def _total_memory(request: PlanRequest, gpu: GpuSpec) -> TotalMemory | None:
     return gpu.total_memory
 
 
+def _engine_on(catalog: Catalog, engine: EngineSpec, gpu: GpuSpec) -> EngineSpec:
+    """The engine that a version runs on this card: an older one where its own does not know the card."""
+    if not engine.falls_back_on(capability=gpu.compute_capability, platform=gpu.platform):
+        return engine
+    return next((one for one in catalog.engines if one.id == engine.older_engine), engine)
+
+
 def assess(
     catalog: Catalog,
     subject: Subject,
@@ -125,6 +132,7 @@ def assess(
 ) -> Assessment:
     """Work the four numbers out. `page_context` caps the context that is taken when none was asked for."""
     architecture, checkpoint = subject.architecture, subject.checkpoint
+    engine = _engine_on(catalog, engine, gpu)
     context = request.context or default_context(architecture, page_context)
     total = _total_memory(request, gpu)
     limits = engine.batch_limits_for(
@@ -142,7 +150,11 @@ def assess(
         request.dtype, architecture.dtype, bf16=bf16, capability=gpu.compute_capability
     )
     run_bits = 32 if run == "float32" else 16
-    kv_name, kv_bits, kv_because = precision.kv_dtype(request.kv, run=run)
+    kv_name, kv_bits, kv_because = precision.kv_dtype(
+        request.kv,
+        run=run,
+        checkpoint=checkpoint.kv_cache_format if engine.reads_kv_dtype_of_checkpoint else None,
+    )
 
     num_stages = min(request.pp, len(architecture.layers))
     card = card_of(gpu)

@@ -165,6 +165,11 @@ class EngineSpec(Record):
     first_version: str
     last_version: str | None
     """None: still current."""
+    older_engine: str | None = None
+    """Id of the span whose behaviour this version falls back to on cards that its own engine does not run."""
+    older_engine_below: str = ""
+    """Compute capability below which it does so."""
+    older_engine_on_rocm: bool = False
     gpu_memory_utilization: float
     block_size: int
     batch_limits: list[BatchLimits]
@@ -188,6 +193,8 @@ class EngineSpec(Record):
     """Whether window layers give blocks back; False: the pool treats them as full attention."""
     refuses_more_sequences_than_state_blocks: bool = False
     """Whether a start with max_num_seqs above the blocks of a hybrid's pool is refused."""
+    reads_kv_dtype_of_checkpoint: bool = False
+    """Whether `kv_cache_dtype=auto` takes the FP8 that a checkpoint declares for its cache."""
     marlin_tile: tuple[int, int] | None = None
     """Smallest output and input of a 4-bit kernel that pads nothing; None: the engine pads, or falls back."""
     marlin_tile_methods: list[str] = Field(default_factory=list)
@@ -197,6 +204,20 @@ class EngineSpec(Record):
     overhead: Overhead
     step_time: StepTime
     source: str
+
+    def falls_back_on(self, *, capability: str | None, platform: str) -> bool:
+        """Whether this version runs its older engine on such a card.
+
+        Source
+            vLLM 0.8 and 0.9 vllm/engine/arg_utils.py `_is_v1_supported_oracle`.
+        """
+        if self.older_engine is None:
+            return False
+        if platform == "rocm":
+            return self.older_engine_on_rocm
+        if capability is None or not capability.replace(".", "", 1).isdigit() or not self.older_engine_below:
+            return False
+        return float(capability) < float(self.older_engine_below)
 
     def batched_tokens_for(self, limits: BatchLimits, *, max_model_len: int) -> int:
         """The default of max_num_batched_tokens: the card's, or a whole prompt where prefill is not chunked.

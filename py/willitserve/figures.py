@@ -21,8 +21,8 @@ def _weights(subject: Subject, plan: Assessment) -> Figure:
     checkpoint = subject.checkpoint
     stored = checkpoint.stored_bytes
     line = f"{checkpoint.num_tensors:,} tensors, {stored:,} B stored"
-    basis: Basis = "exact" if plan.request.tp == 1 and plan.request.pp == 1 else "derived"
-    because = "read from the data_offsets of the headers"
+    basis: Basis = "derived"
+    because = "read from the data_offsets of the headers; tables and padding by the engine's rules"
     if plan.weight_format is not None:
         bits = plan.weight_format.bits_per_weight_x100 / 100
         line += f"; block matrices at {bits:g} bits per weight, scales included, the rest in {plan.run_dtype}"
@@ -34,12 +34,14 @@ def _weights(subject: Subject, plan: Assessment) -> Figure:
     not_loaded = sum(group.stored_bytes for group in checkpoint.groups if not group.served)
     if not_loaded:
         line += f"; {not_loaded:,} B not loaded (draft blocks, stored copies, buffers)"
-        basis = "derived" if basis == "exact" else basis
     if plan.request.tp > 1:
         line += f"; matrices divided by TP {plan.request.tp}, norms, routers and the like whole on each rank"
     if plan.request.pp > 1:
         line += f"; stage {plan.rank.stage + 1} of {plan.request.pp}, {len(plan.rank.layers)} layers"
-    line += f" = {plan.rank.weights:,} B on a GPU"
+    tables = len(subject.architecture.rotary_tables)
+    if tables:
+        line += f"; {tables} rotary table{'s' if tables > 1 else ''} made at load"
+    line += f"; in whole blocks of PyTorch's allocator = {plan.rank.weights:,} B on a GPU"
     return Figure(
         label="Weights per GPU",
         value=plan.rank.weights / GIB,
@@ -48,11 +50,8 @@ def _weights(subject: Subject, plan: Assessment) -> Figure:
         basis=basis,
         arithmetic=line,
         because=because,
-        source="safetensors headers; vLLM vllm/model_executor/layers/linear.py",
-        check=(
-            "vLLM prints “Model loading took … GiB” (tables made at load come on top); nvidia-smi shows it"
-            " in use."
-        ),
+        source="safetensors headers; vLLM vllm/model_executor/layers/linear.py, rotary_embedding/base.py",
+        check="vLLM prints “Model loading took … GiB”.",
     )
 
 

@@ -31,6 +31,10 @@ from willitserve.units import ceil_div, round_up
 
 NEWEST = CacheRules(state_blocks=2)
 
+SPARSE_BLOCK_SIZE = 64
+"""The only block that sparse latent attention reads (vLLM v1/attention/backends/mla/flashmla_sparse.py,
+indexer.py)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheGroup:
@@ -163,6 +167,8 @@ def lay_out(
         return cache_bytes_per_token(kind, kv_dtype_bits=kv_dtype_bits, tp=tp)
 
     if _keeps_every_token(kinds):
+        if any(isinstance(kind, IndexerCache) for kind in kinds):
+            block_size = max(block_size, SPARSE_BLOCK_SIZE)
         # Layers that all keep every token need not be alike: one group, one page for the sum of them.
         bytes_per_token = sum(width(kind) * count for kind, count in kinds.items())
         return BlockLayout(

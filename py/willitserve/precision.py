@@ -160,16 +160,21 @@ def run_dtype(
     return wanted, None, None
 
 
-def kv_dtype(asked: str, *, run: str) -> tuple[str, int, str]:
+def kv_dtype(asked: str, *, run: str, checkpoint: str | None = None) -> tuple[str, int, str]:
     """The KV cache's dtype as (name, bits, sentence).
 
+    `checkpoint` is what it declares for its cache, None where it declares nothing or the engine does not read
+    it.
+
     Source
-        vLLM `kv_cache_dtype`: auto is the run dtype; a checkpoint that brings KV scales for FP8 is read as
-        FP8 by newer versions, which this page leaves to be asked for.
+        vLLM 0.18 vllm/utils/torch_utils.py `resolve_kv_cache_dtype_string`, layers/attention/attention.py
+        (`kv_cache_scheme`): auto is what the checkpoint declares, else the run dtype.
     """
     if asked.startswith("fp8"):
         return asked, 8, "KV cache in FP8, as asked."
     if asked in ("bf16", "fp16"):
         return asked, 16, "KV cache in 16 bit, as asked."
+    if checkpoint is not None and checkpoint.startswith("fp8"):
+        return "fp8", 8, "KV cache in FP8: the checkpoint brings scales for it, and the engine reads them."
     bits = 32 if run == "float32" else 16
     return run, bits, f"KV cache in {run}, the dtype the model runs in."
