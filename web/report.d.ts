@@ -155,6 +155,66 @@ export interface GpuChoice {
   code: VerdictCode;
 }
 
+export type PartName =
+  | "embedding"
+  | "attention"
+  | "state"
+  | "dense_mlp"
+  | "routed_expert"
+  | "shared_expert"
+  | "router"
+  | "norm"
+  | "output_head"
+  | "vision"
+  | "audio"
+  | "other"
+  | "draft"
+  | "buffer";
+
+export interface CheckpointPart {
+  part: PartName;
+  label: string;
+  format: string;
+  format_label: string;
+  bits: number | null;
+  bytes: number;
+  num_params: number | null;
+  ratio: number;
+  served: boolean;
+  bytes_figure: string;
+  params_figure: string;
+}
+
+export type CacheShape =
+  | "full"
+  | "window"
+  | "chunk"
+  | "latent"
+  | "indexer"
+  | "compressed"
+  | "state"
+  | "cross"
+  | "shared"
+  | "mixed"
+  | "none";
+
+export interface LayerKind {
+  shape: CacheShape;
+  ffn: "dense" | "moe" | "none";
+  label: string;
+  count: number;
+  layers: string;
+  note: string;
+  figures: string[];
+}
+
+export interface CheckpointReport {
+  parts: CheckpointPart[];
+  layer_kinds: LayerKind[];
+  layers: number[];
+  layer_pattern: string;
+}
+
 export interface PlanReport {
   verdict: Verdict;
   model: ModelFacts;
@@ -166,6 +226,7 @@ export interface PlanReport {
   bandwidth: BandwidthReport | null;
   precision: PrecisionReport | null;
   scaling: ScalingReport | null;
+  checkpoint: CheckpointReport | null;
   figures: Record<string, Figure>;
   startup_log: string[];
   warnings: Note[];

@@ -133,8 +133,13 @@ def _print_plan(report: PlanReport) -> None:
 
 
 def _print_inspect(report: InspectReport) -> None:
-    for name, value in report.model_dump(mode="json").items():
+    for name, value in report.model_dump(mode="json", exclude={"checkpoint"}).items():
         print(f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}")
+    for part in report.checkpoint.parts:
+        params = "parameters not known" if part.num_params is None else f"{part.num_params:,} parameters"
+        loaded = "" if part.served else ", not loaded"
+        print(f"part: {part.label}, {part.format_label}: {part.bytes:,} B, {params}{loaded}")
+    print(f"layers: {report.checkpoint.layer_pattern}")
 
 
 def _show(report: BaseModel, *, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from willitserve.errors import AmbiguousGpuError, InputError
 from willitserve.facts_figures import gpu_figures, model_figures
 from willitserve.figures import figures_of, gib
 from willitserve.gpu import GpuSpec
+from willitserve.inspection import inspect_subject
 from willitserve.kv_cache import layers_of_stages
 from willitserve.memory_bar import bar_figures, memory_bar
 from willitserve.report import (
@@ -274,6 +275,10 @@ def _empty_report(
 ) -> PlanReport:
     """What is true without a plan: the model's size, the card's rates, and why there is no more."""
     figures = model_figures(model.facts) | (gpu_figures(gpu) if gpu is not None else {})
+    checkpoint = None
+    if model.subject is not None:
+        checkpoint, its_figures = inspect_subject(model.subject, 16, "16 bit")
+        figures |= its_figures
     return PlanReport(
         verdict=verdict,
         model=model.facts,
@@ -285,6 +290,7 @@ def _empty_report(
         bandwidth=None,
         precision=None,
         scaling=None,
+        checkpoint=checkpoint,
         figures=with_citations(catalog, figures),
         problems=problems,
     )
@@ -332,6 +338,7 @@ def plan(
     notes = warnings_of(found)
     notes += [Note(code="assumed", sentence=text) for text in subject.architecture.assumed]
     notes += [Note(code="not-understood", sentence=text) for text in model.facts.not_understood]
+    checkpoint, checkpoint_figures = inspect_subject(subject, found.kv_dtype_bits, found.kv_dtype)
     return PlanReport(
         verdict=verdict,
         model=model.facts,
@@ -343,12 +350,14 @@ def plan(
         bandwidth=_bandwidth(found),
         precision=_precision(catalog, subject, found),
         scaling=_scaling(found),
+        checkpoint=checkpoint,
         figures=with_citations(
             catalog,
             figures_of(subject, found)
             | bar_figures(memory_bar(found))
             | model_figures(model.facts)
-            | gpu_figures(gpu),
+            | gpu_figures(gpu)
+            | checkpoint_figures,
         ),
         startup_log=predicted_lines(found) if verdict.code in SERVING else [],
         warnings=notes,

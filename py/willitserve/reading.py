@@ -11,6 +11,7 @@ from willitserve.checkpoint import Checkpoint, CheckpointBuilder
 from willitserve.config import describe, read_config
 from willitserve.errors import ConfigError, HeaderError, WillItServeError
 from willitserve.figures import gib
+from willitserve.inspection import inspect_checkpoint
 from willitserve.kv_cache import kv_bytes_per_token, kv_fixed_bytes_per_sequence
 from willitserve.model_entry import ModelEntry
 from willitserve.plan import Model
@@ -273,4 +274,5 @@ def inspect_parts(
         valid_tp=valid,
         rejected_tp=rejected,
         not_understood=[*architecture.not_understood, *checkpoint.not_understood],
+        checkpoint=inspect_checkpoint(architecture, checkpoint)[0],
     )

@@ -213,6 +213,91 @@ class GpuChoice(Record):
     code: VerdictCode
 
 
+PartName = Literal[
+    "embedding",
+    "attention",
+    "state",
+    "dense_mlp",
+    "routed_expert",
+    "shared_expert",
+    "router",
+    "norm",
+    "output_head",
+    "vision",
+    "audio",
+    "other",
+    "draft",
+    "buffer",
+]
+
+
+class CheckpointPart(Record):
+    """What one part of the model stores in one format."""
+
+    part: PartName
+    label: str
+    format: str
+    """As in InspectReport.formats: `bf16`, `fp8-block`."""
+    format_label: str
+    bits: int | None
+    """Width of one value in that format, scales left aside; None: the format's name tells none."""
+    bytes: int
+    num_params: int | None
+    """Logical parameters; None: how the values are packed is not known."""
+    ratio: float
+    """Of all stored bytes."""
+    served: bool
+    """Whether plain serving loads it."""
+    bytes_figure: str
+    """Key of the figure of `bytes`."""
+    params_figure: str
+    """Key of the figure of `num_params`."""
+
+
+CacheShape = Literal[
+    "full",
+    "window",
+    "chunk",
+    "latent",
+    "indexer",
+    "compressed",
+    "state",
+    "cross",
+    "shared",
+    "mixed",
+    "none",
+]
+"""What layers keep of the past; indexer: latent attention that chooses by an indexer; mixed: several of them
+side by side."""
+
+
+class LayerKind(Record):
+    """Layers that keep the same of the past and have the same feed-forward part."""
+
+    shape: CacheShape
+    ffn: Literal["dense", "moe", "none"]
+    label: str
+    count: int
+    layers: str
+    """Their indices from zero, shortened: `3–60`; `5, 11, … 59`."""
+    note: str
+    """What is to be said where there is no figure."""
+    figures: list[str]
+    """Keys of their figures: bytes per token, bytes per sequence."""
+
+
+class CheckpointReport(Record):
+    """What the inspector shows: the stored parts and the layers."""
+
+    parts: list[CheckpointPart]
+    """In model order; their bytes add up to all that is stored."""
+    layer_kinds: list[LayerKind]
+    layers: list[int]
+    """Of each layer, in order, the place of its kind in `layer_kinds`; empty: not understood."""
+    layer_pattern: str
+    """In words; where the layers are not understood, why not."""
+
+
 class PlanReport(Record):
     """The whole answer."""
 
@@ -228,6 +313,8 @@ class PlanReport(Record):
     bandwidth: BandwidthReport | None
     precision: PrecisionReport | None
     scaling: ScalingReport | None
+    checkpoint: CheckpointReport | None
+    """None: nothing was read."""
     figures: dict[str, Figure] = Field(default_factory=dict)
     """Keyed by the path of the number they explain: `memory.weight_bytes_per_gpu`."""
     startup_log: list[str] = Field(default_factory=list)
@@ -258,6 +345,7 @@ class InspectReport(Record):
     valid_tp: list[int]
     rejected_tp: list[RejectedTp]
     not_understood: list[str]
+    checkpoint: CheckpointReport
 
 
 class RoughReport(Record):

@@ -42,7 +42,7 @@ def test_reports_that_the_page_is_tested_with_are_reports(path: Path) -> None:
     assert report.PlanReport.model_validate_json(path.read_bytes()).verdict.sentence
 
 
-@pytest.mark.parametrize("alias", ["Basis", "VerdictCode", "State", "SegmentKey"])
+@pytest.mark.parametrize("alias", ["Basis", "VerdictCode", "State", "SegmentKey", "PartName", "CacheShape"])
 def test_words_of_the_page_are_those_of_the_report(alias: str) -> None:
     found = re.search(rf"export type {alias} =(.*?);", TYPES, re.DOTALL)
     assert found
