@@ -15,6 +15,11 @@ import { guessShards, readHeaders } from "./hub-shards.js";
  * @property {string[]} read names of the safetensors to read
  * @property {string[]} configs names of the JSON files to read
  * @property {string} sentence what was found and what to do
+ * @property {{ name: string, reason: string }[]} ignored other files that hold weights
+ *
+ * @typedef {object} Opened a checkpoint that the core has taken in
+ * @property {string} key under which the core knows it
+ * @property {string | null} remark what was left aside, where the repository holds more than one set of weights
  *
  * @typedef {{ id: string, sha: string, gated: boolean, file_bytes: number | null, parameters: Record<string, number> }} HubTotals
  *   what the core can plan with before headers are in
@@ -26,10 +31,14 @@ import { guessShards, readHeaders } from "./hub-shards.js";
  * @property {AbortSignal} signal
  * @property {(progress: ModelProgress) => void} onProgress
  * @property {(totals: HubTotals) => void} onTotals told as soon as the listing is there
+ * @property {(key: string) => Opened | undefined} findOpened what the core still holds of earlier models
  */
 
 export const CONFIG = "config.json";
 export const QUANT_CONFIG = "hf_quant_config.json";
+const INDEX = "model.safetensors.index.json";
+/** About 120,000 tensors. Half a million make 60 MB, more than a page should fetch to tell two copies apart. */
+const MAX_INDEX_BYTES = 16_000_000;
 
 /** The repository has no set of weights that the core reads; the message is the core's sentence. */
 export class NoCheckpointError extends Error {
@@ -44,12 +53,13 @@ export class NoCheckpointError extends Error {
 /**
  * Reads a model into the core.
  * @param {Load} load
- * @returns {Promise<string>} the key under which the core knows it; rejected with a HubError, an EngineError, a
- *   NoCheckpointError or the signal's reason
+ * @returns {Promise<Opened>} rejected with a HubError, an EngineError, a NoCheckpointError or the signal's reason
  */
-export async function loadCheckpoint({ engine, hub, reference, signal, onProgress, onTotals }) {
+export async function loadCheckpoint({ engine, hub, reference, signal, onProgress, onTotals, findOpened }) {
   onProgress({ stage: "listing" });
   const info = await hub.modelInfo(reference.id, reference.revision, { signal });
+  const opened = findOpened(keyOf(info));
+  if (opened) return opened;
   const guess = guessShards(info.files);
   onTotals(totalsOf(info, guess));
 
@@ -70,17 +80,17 @@ export async function loadCheckpoint({ engine, hub, reference, signal, onProgres
  * @param {ModelInfo} info
  * @param {RepositoryFile[]} guess
  * @param {AbortSignal} signal
+ * @returns {Promise<Opened>}
  */
 async function readInto(engine, reader, info, guess, signal) {
   // Both go on by themselves; what fails in them is thrown below, where they are waited for.
   reader.readConfigs([CONFIG, QUANT_CONFIG]).catch(() => {});
   reader.readAhead(guess);
-  /** @type {FileChoice} */
-  const choice = await engine.call("choose_files", { files: info.files }, { signal });
-  if (choice.read.length === 0) throw new NoCheckpointError(choice);
+  const readIndex = (/** @type {string} */ name) => reader.readText(name, MAX_INDEX_BYTES);
+  const { choice, remark } = await chooseFiles(engine, info.files, readIndex, signal);
 
-  const configs = await reader.readConfigs([CONFIG, QUANT_CONFIG, ...choice.configs]);
-  const key = `${info.id}@${info.sha}`;
+  const configs = await reader.readConfigs([CONFIG, QUANT_CONFIG]);
+  const key = keyOf(info);
   const checkpoint = {
     key,
     model_id: info.id,
@@ -95,7 +105,36 @@ async function readInto(engine, reader, info, guess, signal) {
   await reader.readAll(choice.read, async (file, bytes, fileSize) => {
     await engine.call("add_header", { key, file, file_size: fileSize }, { payload: bytes.buffer, signal });
   });
-  return key;
+  return { key, remark };
+}
+
+/**
+ * The set of files to read. Where the list of files leaves it open, the repository's index settles it.
+ * @param {Pick<EngineClient, "call">} engine
+ * @param {readonly RepositoryFile[]} files
+ * @param {(name: string) => Promise<string>} readIndex
+ * @param {AbortSignal} signal
+ * @returns {Promise<{ choice: FileChoice, remark: string | null }>} rejected with a NoCheckpointError when there is no set
+ */
+export async function chooseFiles(engine, files, readIndex, signal) {
+  /** @type {FileChoice} */
+  let choice = await engine.call("choose_files", { files }, { signal });
+  let remark = "";
+  const isOpen = choice.configs.includes(INDEX);
+  if (isOpen && (files.find(({ name }) => name === INDEX)?.size ?? 0) > MAX_INDEX_BYTES) {
+    const limit = `${MAX_INDEX_BYTES / 1e6} MB that this page reads of an index`;
+    remark = `${INDEX} is above the ${limit}: the set was told from the list of files.`;
+  } else if (isOpen) {
+    choice = await engine.call("choose_files", { files, index: await readIndex(INDEX) }, { signal });
+  }
+  if (choice.read.length === 0) throw new NoCheckpointError(choice);
+  const isSaid = isOpen || choice.ignored.some(({ name }) => name.endsWith(".safetensors"));
+  return { choice, remark: isSaid ? `${choice.sentence} ${remark}`.trim() : null };
+}
+
+/** @param {ModelInfo} info */
+function keyOf({ id, sha }) {
+  return `${id}@${sha}`;
 }
 
 /** @typedef {(file: string, bytes: Uint8Array<ArrayBuffer>, fileSize: number | null) => Promise<void>} OnHeader */
@@ -137,10 +176,9 @@ class RepositoryReader {
    * @returns {Promise<Map<string, string>>}
    */
   async readConfigs(names) {
-    const { id, sha, files } = this.#info;
     for (const name of names) {
-      if (this.#configs.has(name) || !files.some((file) => file.name === name)) continue;
-      const text = this.#hub.text(id, sha, name, { signal: this.#signal });
+      if (this.#configs.has(name) || !this.#info.files.some((file) => file.name === name)) continue;
+      const text = this.readText(name);
       text.catch(() => {});
       this.#configs.set(name, text);
     }
@@ -149,6 +187,15 @@ class RepositoryReader {
         [...this.#configs].map(async ([name, text]) => /** @type {const} */ ([name, await text])),
       ),
     );
+  }
+
+  /**
+   * @param {string} name
+   * @param {number} [maxBytes]
+   */
+  readText(name, maxBytes) {
+    const { id, sha } = this.#info;
+    return this.#hub.text(id, sha, name, { signal: this.#signal, ...(maxBytes && { maxBytes }) });
   }
 
   /** @param {readonly RepositoryFile[]} guess */

@@ -44,8 +44,8 @@ let report = null;
 let engineTrouble = null;
 /** @type {Trouble | null} what keeps the model from being read */
 let modelTrouble = null;
-/** @type {Trouble | null} */
-let note = null;
+/** @type {readonly Trouble[]} how the model was read */
+let notes = [];
 /** @type {string | null} */
 let token = null;
 /** @type {ModelFolder | null} */
@@ -104,8 +104,8 @@ const planner = new Planner({
       modelTrouble = found;
       showTrouble();
     },
-    onNote: (found) => {
-      note = found;
+    onNotes: (found) => {
+      notes = found;
       showWarnings();
     },
     onProgress: (progress) => loadStatus.model(progress),
@@ -171,7 +171,7 @@ function showWarnings() {
     ...(state.endpoint === undefined ? [] : [{ message: elsewhere }]),
     ...found,
     ...(folder === null ? [] : [{ message: local, quiet: true }]),
-    ...(note === null ? [] : [{ message: `The Hub was not read: ${note.message}`, quiet: true }]),
+    ...notes,
   ]);
 }
 

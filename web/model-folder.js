@@ -2,11 +2,11 @@
  * A model's folder on the reader's own computer, for what the Hub does not give: only headers and small JSON files are
  * read, nothing leaves the browser.
  * @import { EngineClient } from "./engine-client.js"
- * @import { FileChoice } from "./checkpoint-loader.js"
+ * @import { Opened } from "./checkpoint-loader.js"
  * @import { ModelProgress } from "./view/load-status.js"
  */
 
-import { CONFIG, NoCheckpointError, QUANT_CONFIG } from "./checkpoint-loader.js";
+import { CONFIG, chooseFiles, QUANT_CONFIG } from "./checkpoint-loader.js";
 
 /** What the safetensors reference reader refuses: a longer header is none. */
 const MAX_HEADER_BYTES = 100_000_000;
@@ -68,14 +68,12 @@ export class ModelFolder {
  * @param {ModelFolder} load.folder
  * @param {AbortSignal} load.signal
  * @param {(progress: ModelProgress) => void} load.onProgress
- * @returns {Promise<string>} the key under which the core knows it; rejected with an EngineError, a NoCheckpointError
- *   or the signal's reason
+ * @returns {Promise<Opened>} rejected with an EngineError, a NoCheckpointError or the signal's reason
  */
 export async function loadFolder({ engine, folder, signal, onProgress }) {
   const files = folder.listing;
-  /** @type {FileChoice} */
-  const choice = await engine.call("choose_files", { files }, { signal });
-  if (choice.read.length === 0) throw new NoCheckpointError(choice);
+  const readIndex = async (/** @type {string} */ name) => (await folder.text(name)) ?? "";
+  const { choice, remark } = await chooseFiles(engine, files, readIndex, signal);
   const key = `folder:${folder.name}`;
   const checkpoint = {
     key,
@@ -94,5 +92,5 @@ export async function loadFolder({ engine, folder, signal, onProgress }) {
     read += bytes.byteLength;
     await engine.call("add_header", { key, file: name, file_size: fileSize }, { payload: bytes, signal });
   }
-  return key;
+  return { key, remark };
 }

@@ -3,7 +3,7 @@
  * to the core at a time. Of the questions that wait only the latest is asked: a slider makes more than the core answers.
  * @import { Catalog, PlanReport } from "./report.d.ts"
  * @import { EngineClient } from "./engine-client.js"
- * @import { HubTotals } from "./checkpoint-loader.js"
+ * @import { HubTotals, Opened } from "./checkpoint-loader.js"
  * @import { HubClient } from "./hub.js"
  * @import { ModelFolder } from "./model-folder.js"
  * @import { ModelProgress } from "./view/load-status.js"
@@ -22,7 +22,7 @@ import { EngineError } from "./protocol.js";
  *   except live headers in place of the catalog's
  * @property {() => void} onPending the answer now shown is to one of the earlier questions
  * @property {(trouble: Trouble | null) => void} onTrouble what keeps the model from being answered; null: nothing
- * @property {(note: Trouble | null) => void} onNote why the catalog's headers are not replaced by live ones
+ * @property {(notes: readonly Trouble[]) => void} onNotes what is good to know of how the model was read
  * @property {(progress: ModelProgress) => void} onProgress
  * @property {(gated: boolean) => void} onGated whether the model's files are gated
  *
@@ -30,12 +30,15 @@ import { EngineError } from "./protocol.js";
  * @property {string} name as the query spells it
  * @property {ModelFolder | null} folder where it is on this computer
  * @property {AbortController} life
- * @property {string | null} key the core's key, once its headers are in
+ * @property {Opened | null} opened once its headers are in
  * @property {HubTotals | null} totals
  * @property {boolean} inCatalog
  * @property {boolean} isOver reading has come to its end, well or not
  * @property {Trouble | null} failure
  */
+
+/** Models that the core keeps at hand, the present one included: going back to one reads no header again. */
+const MAX_OPENED = 4;
 
 /** A text that names no model. */
 class NameError extends Error {
@@ -60,6 +63,8 @@ export class Planner {
   #reading = null;
   /** Whether live headers are read for models that the catalog answers. */
   #readsLive;
+  /** @type {Map<string, Opened>} by key, the one longest not used first */
+  #opened = new Map();
   #isAsking = false;
   #askAgain = false;
 
@@ -112,15 +117,13 @@ export class Planner {
    * @param {ModelFolder | null} folder
    */
   #start(name, folder) {
-    const before = this.#reading;
-    before?.life.abort();
-    if (before?.key) this.#engine.call("drop", { key: before.key }, { signal: this.#signal }).catch(() => {});
+    this.#reading?.life.abort();
     /** @type {Reading} */
     const reading = {
       name,
       folder,
       life: new AbortController(),
-      key: null,
+      opened: null,
       totals: null,
       inCatalog: false,
       isOver: false,
@@ -128,7 +131,7 @@ export class Planner {
     };
     this.#reading = reading;
     this.#events.onTrouble(null);
-    this.#events.onNote(null);
+    this.#events.onNotes([]);
     this.#events.onGated(false);
     this.#events.onProgress({ stage: "none" });
     void this.#read(reading);
@@ -139,7 +142,7 @@ export class Planner {
     const signal = AbortSignal.any([this.#signal, reading.life.signal]);
     const lookedUp = reading.folder === null ? this.#lookUp(reading, signal) : null;
     try {
-      reading.key = await this.#load(reading, signal);
+      reading.opened = await this.#load(reading, signal);
     } catch (error) {
       if (signal.aborted) return;
       reading.failure = troubleOf(error);
@@ -153,7 +156,7 @@ export class Planner {
   /**
    * @param {Reading} reading
    * @param {AbortSignal} signal
-   * @returns {Promise<string | null>} the core's key; null: there is nothing to read
+   * @returns {Promise<Opened | null>} null: there is nothing to read
    */
   async #load(reading, signal) {
     const engine = this.#engine;
@@ -176,7 +179,21 @@ export class Planner {
         this.#events.onGated(totals.gated);
         void this.#plan();
       },
+      findOpened: (key) => this.#opened.get(key),
     });
+  }
+
+  /**
+   * Notes what the core has taken in, and lets it forget what was longest not asked for.
+   * @param {Opened} opened
+   */
+  #keep(opened) {
+    this.#opened.delete(opened.key);
+    this.#opened.set(opened.key, opened);
+    const [oldest] = this.#opened.keys();
+    if (this.#opened.size <= MAX_OPENED || oldest === undefined) return;
+    this.#opened.delete(oldest);
+    this.#engine.call("drop", { key: oldest }, { signal: this.#signal }).catch(() => {});
   }
 
   /**
@@ -192,10 +209,16 @@ export class Planner {
 
   /** @param {Reading} reading */
   #endReading(reading) {
+    const { opened, failure, inCatalog } = reading;
     reading.isOver = true;
+    if (opened !== null) this.#keep(opened);
     this.#events.onProgress({ stage: "done" });
-    if (reading.inCatalog) this.#events.onNote(reading.failure);
-    else this.#events.onTrouble(reading.failure);
+    const notes = [
+      opened?.remark,
+      inCatalog && failure !== null ? `The Hub was not read: ${failure.message}` : null,
+    ];
+    this.#events.onNotes(notes.flatMap((message) => (message ? [{ message, quiet: true }] : [])));
+    if (!inCatalog) this.#events.onTrouble(failure);
     void this.#plan();
   }
 
@@ -227,7 +250,8 @@ export class Planner {
   async #planOnce() {
     const reading = this.#reading;
     if (reading === null || !hasAnswer(reading)) return;
-    const { key, totals, life } = reading;
+    const { totals, life } = reading;
+    const key = reading.opened?.key ?? null;
     const signal = AbortSignal.any([this.#signal, life.signal]);
     const isWhole = key !== null || reading.inCatalog || reading.isOver;
     try {
@@ -248,8 +272,8 @@ export class Planner {
  * Whether the core has something to plan with, or will never have more.
  * @param {Reading} reading
  */
-function hasAnswer({ key, totals, inCatalog, isOver }) {
-  return key !== null || totals !== null || inCatalog || isOver;
+function hasAnswer({ opened, totals, inCatalog, isOver }) {
+  return opened !== null || totals !== null || inCatalog || isOver;
 }
 
 /** @param {unknown} error @returns {Trouble} */

@@ -79,21 +79,40 @@ test("a folder is taken in by the core like a repository", async () => {
     call: async (method, params = {}) => {
       calls.push([method, params]);
       return method === "choose_files"
-        ? { kind: "safetensors", read: ["model.safetensors"], configs: [], sentence: "" }
+        ? { kind: "safetensors", read: ["model.safetensors"], configs: [], sentence: "", ignored: [] }
         : {};
     },
   };
-  const key = await loadFolder({
+  const { key, remark } = await loadFolder({
     engine,
     folder,
     signal: new AbortController().signal,
     onProgress: () => {},
   });
-  assert.equal(key, "folder:m");
+  assert.deepEqual([key, remark], ["folder:m", null]);
   assert.deepEqual(
     calls.map(([method]) => method),
     ["choose_files", "open_checkpoint", "add_header"],
   );
   const opened = calls[1]?.[1];
   assert.deepEqual([opened.source, opened.config, opened.hf_quant_config], ["folder", '{"a":1}', null]);
+});
+
+test("the index of a folder settles a set that its names leave open", async () => {
+  const folder = new ModelFolder(
+    chosen({ "m/model.safetensors": weights(), "m/model.safetensors.index.json": "the index" }),
+  );
+  const choice = { kind: "safetensors", read: ["model.safetensors"], sentence: "", ignored: [] };
+  /** @type {any[]} */
+  const asked = [];
+  const engine = {
+    /** @param {string} method @param {any} [params] @returns {Promise<any>} */
+    call: async (method, params) => {
+      if (method !== "choose_files") return {};
+      asked.push(params.index);
+      return { ...choice, configs: ["model.safetensors.index.json"] };
+    },
+  };
+  await loadFolder({ engine, folder, signal: new AbortController().signal, onProgress: () => {} });
+  assert.deepEqual(asked, [undefined, "the index"]);
 });

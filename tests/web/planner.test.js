@@ -73,8 +73,8 @@ const fakeHub = (parts = {}) =>
 
 /** @param {{ engine: FakeEngine, hub?: HubClient, readsLive?: boolean }} options */
 function startPlanner({ engine, hub = fakeHub(), readsLive = true }) {
-  /** @type {{ reports: { report: any, isFinal: boolean }[], trouble: Trouble | null, note: Trouble | null, gated: boolean, stages: string[] }} */
-  const seen = { reports: [], trouble: null, note: null, gated: false, stages: [] };
+  /** @type {{ reports: { report: any, isFinal: boolean }[], trouble: Trouble | null, notes: readonly Trouble[], gated: boolean, stages: string[] }} */
+  const seen = { reports: [], trouble: null, notes: [], gated: false, stages: [] };
   const planner = new Planner({
     engine,
     createHub: () => hub,
@@ -86,8 +86,8 @@ function startPlanner({ engine, hub = fakeHub(), readsLive = true }) {
       onTrouble: (trouble) => {
         seen.trouble = trouble;
       },
-      onNote: (note) => {
-        seen.note = note;
+      onNotes: (notes) => {
+        seen.notes = notes;
       },
       onProgress: ({ stage }) => seen.stages.push(stage),
       onGated: (gated) => {
@@ -101,11 +101,13 @@ function startPlanner({ engine, hub = fakeHub(), readsLive = true }) {
 const settled = () => pause(10);
 const READ = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
 
+const CHOICE = { kind: "safetensors", read: READ, configs: ["config.json"], sentence: "", ignored: [] };
+
 /** An engine that takes in what it is given and repeats what a plan was asked with. */
 function takingEngine() {
   const engine = new FakeEngine();
   Object.assign(engine.replies, {
-    choose_files: () => ({ kind: "safetensors", read: READ, configs: ["config.json"], sentence: "" }),
+    choose_files: () => CHOICE,
     open_checkpoint: () => ({}),
     add_header: () => ({}),
     plan: (/** @type {object} */ params) => params,
@@ -172,7 +174,10 @@ test("an unreachable Hub is a note beside a catalog answer, and trouble for any 
   const known = startPlanner({ engine: takingEngine(), hub });
   known.planner.ask({ model: "org/known" });
   await settled();
-  assert.deepEqual([known.seen.trouble, known.seen.note?.message], [null, "The Hub could not be reached."]);
+  assert.equal(known.seen.trouble, null);
+  assert.deepEqual(known.seen.notes, [
+    { message: "The Hub was not read: The Hub could not be reached.", quiet: true },
+  ]);
   const other = startPlanner({ engine: takingEngine(), hub });
   other.planner.ask({ model: "org/other" });
   await settled();
@@ -234,7 +239,7 @@ test("while one question is open only the latest of the others is asked", async 
   );
 });
 
-test("another model ends the question about the one before, and drops what was read of it", async () => {
+test("another model ends the question about the one before", async () => {
   const engine = takingEngine();
   const { planner, seen } = startPlanner({ engine });
   planner.ask({ model: "org/one" });
@@ -246,13 +251,37 @@ test("another model ends the question about the one before, and drops what was r
   planner.ask({ model: "org/two" });
   await settled();
   assert.equal(open?.aborted, true);
-  assert.deepEqual(
-    engine.of("drop").map(({ params }) => params.key),
-    [`org/one@${SHA}`],
-  );
   assert.equal(
     seen.reports.some(({ report }) => report.query.users === "9"),
     false,
+  );
+});
+
+test("a model that the core still holds is asked for again without reading it", async () => {
+  const engine = takingEngine();
+  const { planner, seen } = startPlanner({ engine });
+  for (const model of ["org/one", "org/two", "org/one"]) {
+    planner.ask({ model });
+    await settled();
+  }
+  assert.equal(engine.of("open_checkpoint").length, 2);
+  assert.equal(engine.of("add_header").length, 2 * READ.length);
+  assert.deepEqual(
+    [seen.reports.at(-1)?.report.checkpoint, seen.reports.at(-1)?.isFinal],
+    [`org/one@${SHA}`, true],
+  );
+});
+
+test("of many models the core is let forget the one longest not asked for", async () => {
+  const engine = takingEngine();
+  const { planner } = startPlanner({ engine });
+  for (const name of ["a", "b", "c", "d", "a", "e"]) {
+    planner.ask({ model: `org/${name}` });
+    await settled();
+  }
+  assert.deepEqual(
+    engine.of("drop").map(({ params }) => params.key),
+    [`org/b@${SHA}`],
   );
 });
 
@@ -263,7 +292,7 @@ test("when all of a repository is shut, each read fails and one sentence is said
   const { planner, seen } = startPlanner({ engine, hub: fakeHub({ header: shut, text: shut }) });
   planner.ask({ model: "org/shut" });
   await settled();
-  engine.of("choose_files")[0]?.resolve({ kind: "safetensors", read: READ, configs: [], sentence: "" });
+  engine.of("choose_files")[0]?.resolve(CHOICE);
   await settled();
   assert.equal(seen.trouble?.message, "org/shut is gated.");
 });
@@ -304,6 +333,7 @@ test("a repository without readable weights is trouble in the core's sentence", 
     read: [],
     configs: [],
     sentence: "These are GGUF files.",
+    ignored: [],
   });
   const { planner, seen } = startPlanner({ engine });
   planner.ask({ model: "org/gguf" });
@@ -318,7 +348,8 @@ test("a wrong guess is put right: what the core chose is read, each file once", 
     kind: "safetensors",
     read: ["weights.safetensors"],
     configs: [],
-    sentence: "",
+    sentence: "One of two.",
+    ignored: [{ name: "model.safetensors", reason: "a second copy" }],
   });
   const hub = fakeHub({
     modelInfo: async (/** @type {string} */ id) => ({
@@ -341,6 +372,7 @@ test("a wrong guess is put right: what the core chose is read, each file once", 
     ["weights.safetensors"],
   );
   assert.equal(seen.reports.at(-1)?.report.checkpoint, `org/odd@${SHA}`);
+  assert.deepEqual(seen.notes, [{ message: "One of two.", quiet: true }]);
 });
 
 test("an engine that does not start is said in its own words", async () => {
