@@ -13,6 +13,9 @@ import { BootError, missingFile, unreachableFile } from "./boot-failure.js";
  * @param {number} total bytes
  */
 
+/** @type {Promise<never>} */
+const NEVER = new Promise(() => {});
+
 export class Downloads {
   #base;
   #total;
@@ -104,14 +107,15 @@ export class Downloads {
   }
 
   /**
-   * Stands in for the worker's `fetch` while Python starts: what was started here is not fetched twice.
+   * Stands in for the worker's `fetch` while Python starts: what was started here is not fetched twice. A failed
+   * download is told by `failure` alone; Pyodide would let it go unhandled, so for Pyodide it stays open.
    *
    * @type {typeof globalThis.fetch}
    */
   fetch = (input, init) => {
     const url = new URL(input instanceof Request ? input.url : input, this.#base).href;
     const answer = this.#answers.get(url);
-    return answer ? answer() : this.#fetch(input, { signal: this.#signal, ...init });
+    return answer ? answer().catch(() => NEVER) : this.#fetch(input, { signal: this.#signal, ...init });
   };
 
   /**

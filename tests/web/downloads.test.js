@@ -126,6 +126,19 @@ test("what was started is handed to Pyodide under the name it knows; the rest is
   assert.deepEqual(asked, [at(WASM.path), at("other.json")]);
 });
 
+test("a failure is told by `failure`, and Pyodide, which would not handle it, hears nothing", async () => {
+  const { downloads } = setUp({ [at(WASM.path)]: () => new Response("no", { status: 404 }) });
+  const started = downloads.start(WASM);
+  downloads.answer("pyodide.asm.wasm", () => started);
+  let heard = false;
+  downloads.fetch(at("pyodide.asm.wasm")).finally(() => {
+    heard = true;
+  });
+  await assert.rejects(downloads.failure);
+  await new Promise(setImmediate);
+  assert.equal(heard, false);
+});
+
 test("a script that is missing is named with its status", async () => {
   const script = { path: "no-such-script.js", bytes: 1 };
   const { downloads } = setUp({ [at(script.path)]: () => new Response("no", { status: 404 }) }, [script]);
