@@ -64,6 +64,7 @@ MOST_LAYERS: Final = 1024
 
 MARKERS: Final = (
     "block_sparse_attention",
+    "cca_time0",  # ZAYA
     "cross_layer_interval",  # IDEFICS
     "decoder_retention_heads",  # RetNet
     "expand_k",  # flash-linear-attention: GLA, DeltaNet and their relatives
@@ -78,7 +79,10 @@ MARKERS: Final = (
     "n_recurrent_loops",
     "nsa_config",
     "ple_layer_ids",
+    "qk_dim_factor",  # xLSTM as transformers writes it
     "rswa_window",
+    "sconv_kernel_size",  # Inkling
+    "use_sconv",
     "use_short_conv",
 )
 """Keys that say that a layer caches something this version has no rule for."""

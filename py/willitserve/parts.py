@@ -75,6 +75,7 @@ _BUFFERS = _words(
     """
     inv_freq original_inv_freq inv_timescales freqs_cis cos_cached sin_cached position_ids token_type_ids
     masked_bias causal_mask attn_mask relative_position_index relative_coords_table tid2eid slope_rate
+    query_decay key_decay diagonal_decay
     input_min input_max output_min output_max gradient_clipping softcap final_logits_bias embed_scale
     running_mean running_var num_batches_tracked _float_tensor _extra_state
     """

@@ -230,7 +230,7 @@ def _tied_copies(
 ) -> frozenset[tuple[str, int | None]]:
     """Modules that store a matrix a second time: a tied output head, and the embeddings of a model that
     shares one."""
-    sizes = {_matrix(group) for group in groups if group.part is Part.EMBEDDING} - {None}
+    sizes = {_matrix(group) for group in groups if _embeds_tokens(group)} - {None}
     copies: set[tuple[str, int | None]] = set()
     if architecture is not None and architecture.tie_word_embeddings:
         copies |= {
@@ -247,6 +247,12 @@ def _tied_copies(
         and _matrix(group) in shared
     }
     return frozenset(copies)
+
+
+def _embeds_tokens(group: StoredGroup) -> bool:
+    """An embedding of the vocabulary: one of positions or segments may have a classifier's shape by chance."""
+    words = {word for name in group.place.module.lower().split(".") for word in name.split("_")}
+    return group.part is Part.EMBEDDING and words.isdisjoint(("position", "positions", "pos", "type", "wpe"))
 
 
 def _matrix(group: StoredGroup) -> tuple[int, int] | None:

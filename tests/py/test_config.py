@@ -190,6 +190,14 @@ def test_a_class_without_that_default_needs_the_key(name: str) -> None:
         pytest.param(
             [], {"per_layer_config": {"0": {"head_dim": 512}}}, 8, 2, 512, id="transformers 5 per layer"
         ),
+        pytest.param(
+            [],
+            {"per_layer_config": {"00": {"head_dim": 512}, "10": {"head_dim": 64}}},
+            8,
+            2,
+            512,
+            id="transformers 5, padded layer numbers",
+        ),
     ],
 )
 def test_heads_in_every_spelling(
@@ -356,6 +364,8 @@ def test_context_as_the_engine_derives_it(put: dict[str, object], longest: int, 
             {"layer_types": ["full_attention", "telepathy"]}, '"telepathy" (layer_types)', id="word"
         ),
         pytest.param({"nsa_config": {"block": 64}}, "nsa_config changes what attention caches", id="marker"),
+        pytest.param({"sconv_kernel_size": 4}, "sconv_kernel_size changes what attention", id="Inkling"),
+        pytest.param({"qk_dim_factor": 0.5}, "qk_dim_factor changes what attention caches", id="xLSTM"),
         pytest.param(
             {"sparse_attention_config": {"use": True}}, "sparse_attention_freq", id="sparse, no list"
         ),
