@@ -152,15 +152,9 @@ def _for_layer(keys: ConfigKeys, mixer: Mixer, index: int) -> ConfigKeys:
         values |= {name: v for name, v in other.values.items() if v is not None}
     per_layer = keys.child("per_layer_config")  # heterogeneous configs of transformers 5
     if per_layer is not None:
-        values |= next(
-            # Keys are padded with zeros to one width.
-            (
-                as_object(own) or {}
-                for key, own in per_layer.values.items()
-                if key.lstrip("0") == str(index or "")
-            ),
-            {},
-        )
+        for number, own in per_layer.values.items():
+            if number.lstrip("0") == str(index or ""):  # padded with zeros to one width
+                values |= as_object(own) or {}
     block = _block_attention(keys, index)  # Nemotron NAS
     if block is not None:
         group = block.integer("n_heads_in_group")

@@ -250,7 +250,7 @@ def _tied_copies(
 
 
 def _embeds_tokens(group: StoredGroup) -> bool:
-    """An embedding of the vocabulary: one of positions or segments may have a classifier's shape by chance."""
+    """An embedding of the vocabulary; one of positions or segments may chance to have a head's shape."""
     words = {word for name in group.place.module.lower().split(".") for word in name.split("_")}
     return group.part is Part.EMBEDDING and words.isdisjoint(("position", "positions", "pos", "type", "wpe"))
 
