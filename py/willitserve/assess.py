@@ -3,14 +3,14 @@ shares."""
 
 from dataclasses import dataclass, replace
 
-from willitserve import bandwidth, memory, precision, scaling, start_rules
+from willitserve import bandwidth, memory, precision, scaling, start_rules, step_time
 from willitserve.architecture import Architecture
 from willitserve.catalog import Catalog
 from willitserve.checkpoint import Checkpoint
 from willitserve.engine import BatchLimits, EngineSpec
 from willitserve.expert_padding import expert_kernel
 from willitserve.gpu import GpuSpec, TotalMemory
-from willitserve.kv_cache import layers_of_stages
+from willitserve.kv_cache import kv_read_bytes, layers_of_stages
 from willitserve.memory import card_of
 from willitserve.report import RejectedTp
 from willitserve.request import PlanRequest
@@ -32,13 +32,23 @@ class Speed:
     """Number 2 at the asked users and context; None: not known for this card."""
 
     step: bandwidth.StepBytes
+    """The fewest bytes that a step reads: with routed experts, those of one token."""
+    distinct_experts: int
+    """Experts of a layer that uniform routing of all users is expected to choose; 0 without routed
+    experts."""
+    experts_per_token: int
     ceiling: bandwidth.Ceiling
     one_user: bandwidth.Ceiling
+    seconds: step_time.StepSeconds | None
+    """Expected time of a step by what it is spent on."""
     low: float | None
     high: float | None
     ttft_low: float | None
     ttft_high: float | None
     input_tokens: int
+    load: step_time.Workload | None
+    machine: step_time.Machine | None
+    """What a curve against users is drawn from; None where there is no band."""
     because: str
     """Why there is no band, or what it rests on."""
 
@@ -254,23 +264,42 @@ def assess(
         band_bytes=round(band),
         sort_bytes=sort_bytes,
         pool=pool,
-        speed=_speed(catalog, subject, request, gpu, engine, context, run_bits, kv_bits, weight_format),
+        speed=_speed(
+            catalog,
+            subject,
+            request,
+            gpu,
+            engine,
+            context,
+            batched_tokens,
+            run_bits,
+            kv_bits,
+            weight_format,
+        ),
         valid_tp=tuple(valid),
         rejected_tp=tuple(rejected),
     )
 
 
-def _math_format(catalog: Catalog, gpu: GpuSpec, weight_bits: int, weight_format: WeightFormat | None) -> str:
-    """The format in which the card multiplies weights of that width, as `dense_tflops` spells it."""
-    names = {4: ("nvfp4", "mxfp4"), 8: ("fp8", "int8")}.get(weight_bits, ())
-    if weight_format is not None and weight_format.name in names:
-        names = (weight_format.name,)
-    for row in precision.LADDER:
-        if row.name not in names:
-            continue
-        if precision.answer_for(catalog.formats, row.table_name, gpu.compute_capability) == "native":
-            return "fp4" if weight_bits == 4 else row.hardware
-    return "bf16"
+def _math_format(
+    catalog: Catalog, gpu: GpuSpec, checkpoint: Checkpoint, weight_format: WeightFormat | None
+) -> tuple[str, int]:
+    """The format in which the card multiplies the block matrices, as `dense_tflops` spells it, and its
+    width: weights that are unpacked first are multiplied in 16 bit."""
+    table_name = precision.STORED_FORMATS.get(bandwidth.block_format(checkpoint, weight_format), "")
+    hardware = {
+        "fp8_w8a8": ("fp8", 8),
+        "fp8_block_w8a8": ("fp8", 8),
+        "mxfp8": ("fp8", 8),
+        "int8_w8a8": ("int8", 8),
+        "nvfp4": ("fp4", 4),
+        "mxfp4": ("fp4", 4),
+    }.get(table_name)
+    if hardware is None:
+        return "bf16", 16
+    if precision.answer_for(catalog.formats, table_name, gpu.compute_capability) != "native":
+        return "bf16", 16
+    return hardware if gpu.dense_flops_per_s(hardware[0]) else ("bf16", 16)
 
 
 def _speed(
@@ -280,6 +309,7 @@ def _speed(
     gpu: GpuSpec,
     engine: EngineSpec,
     context: int,
+    batched_tokens: int,
     run_bits: int,
     kv_bits: int,
     weight_format: WeightFormat | None,
@@ -287,40 +317,38 @@ def _speed(
     card_bandwidth = gpu.bandwidth_bytes_per_s
     if card_bandwidth is None:
         return None
-    architecture, checkpoint = subject.architecture, subject.checkpoint
-    stages = layers_of_stages(len(architecture.layers), min(request.pp, len(architecture.layers)))
-
-    def read(users: int) -> bandwidth.StepBytes:
-        return bandwidth.read_bytes(
-            checkpoint,
-            architecture,
-            tp=request.tp,
-            stages=stages,
-            users=users,
-            context=context,
-            run_dtype_bits=run_bits,
-            kv_dtype_bits=kv_bits,
-            weight_format=weight_format,
-        )
-
-    step = read(request.users)
-    bound = bandwidth.ceiling(step, bandwidth_bytes_per_s=card_bandwidth, users=request.users)
-    one_user = bound
-    if request.users > 1:
-        one_user = bandwidth.ceiling(read(1), bandwidth_bytes_per_s=card_bandwidth, users=1)
-    input_tokens = request.input or context
-    klass = bandwidth.card_class(gpu)
+    architecture, checkpoint, users = subject.architecture, subject.checkpoint, request.users
+    weights = bandwidth.step_weights(
+        checkpoint,
+        architecture,
+        tp=request.tp,
+        stages=layers_of_stages(len(architecture.layers), min(request.pp, len(architecture.layers))),
+        run_dtype_bits=run_bits,
+        weight_format=weight_format,
+    )
+    kv = kv_read_bytes(architecture, context, kv_dtype_bits=kv_bits, tp=request.tp)
+    least_kv = kv
+    if bandwidth.has_sparse_attention(architecture):
+        least_kv = bandwidth.least_kv_read_bytes(architecture, context, kv_dtype_bits=kv_bits, tp=request.tp)
+    step = bandwidth.step_bytes(weights, routed_share=weights.least_share, kv_per_user=least_kv)
+    bound = bandwidth.ceiling(step, bandwidth_bytes_per_s=card_bandwidth, users=users)
     unknown = Speed(
         step=step,
+        distinct_experts=round(weights.expected_share(users) * weights.num_experts),
+        experts_per_token=weights.experts_per_token,
         ceiling=bound,
-        one_user=one_user,
+        one_user=bandwidth.ceiling(step, bandwidth_bytes_per_s=card_bandwidth, users=1),
+        seconds=None,
         low=None,
         high=None,
         ttft_low=None,
         ttft_high=None,
-        input_tokens=input_tokens,
+        input_tokens=request.input or context,
+        load=None,
+        machine=None,
         because="no measurements of cards of this class are in the fit: only the ceiling is given",
     )
+    klass = bandwidth.card_class(gpu)
     if klass is None:
         return unknown
     table = bandwidth.all_reduce_of(gpu, catalog.all_reduce, tp=request.tp)
@@ -328,43 +356,50 @@ def _speed(
         return replace(
             unknown, because="no all-reduce times are known for this card's link: only the ceiling is given"
         )
-    weight_bits = bandwidth.weight_width(checkpoint, weight_format)
-    math_format = _math_format(catalog, gpu, weight_bits, weight_format)
-    flops = (
-        gpu.dense_flops_per_s(math_format) or gpu.dense_flops_per_s("bf16") or gpu.dense_flops_per_s("fp16")
+    math_format, math_bits = _math_format(catalog, gpu, checkpoint, weight_format)
+    machine = step_time.Machine(
+        bandwidth_bytes_per_s=card_bandwidth,
+        card_class=klass,
+        dense_flops_per_s=gpu.dense_flops_per_s(math_format) or gpu.dense_flops_per_s("fp16"),
+        math_bits=math_bits,
+        all_reduce=table,
+        tp=request.tp,
     )
-    machine = bandwidth.Machine(
-        bandwidth_bytes_per_s=card_bandwidth, card_class=klass, dense_flops_per_s=flops, all_reduce=table
+    load = step_time.Workload(
+        weights=weights,
+        kv_per_user=kv,
+        least_kv_per_user=least_kv,
+        kv_bits=kv_bits,
+        weight_bits=bandwidth.weight_width(checkpoint, weight_format),
+        block_fp8=bandwidth.block_format(checkpoint, weight_format) in step_time.BLOCK_FP8_FORMATS,
+        active_params=bandwidth.active_block_params(checkpoint, architecture),
+        half_layers=step_time.half_layers(architecture),
+        num_layers=len(architecture.layers),
+        moe_layers=sum(1 for layer in architecture.layers if layer.ffn == "moe"),
+        hidden_size=architecture.hidden_size,
+        attention=step_time.attention_windows(architecture),
+        attention_width=architecture.num_attention_heads * architecture.head_dim,
+        prompt_tokens=unknown.input_tokens,
+        output_tokens=request.output if request.input else None,
+        batched_tokens=batched_tokens,
     )
     constants = engine.step_time
-    active = bandwidth.active_block_params(checkpoint, architecture)
-    seconds = bandwidth.step_seconds(
-        step,
-        machine,
-        constants,
-        architecture,
-        users=request.users,
-        tp=request.tp,
-        active_params=active,
-        weight_bits=weight_bits,
-    )
-    prefill = bandwidth.prefill_seconds(
-        machine,
-        constants,
-        architecture,
-        tokens=input_tokens,
-        tp=request.tp,
-        active_params=active,
-        weight_bits=weight_bits if math_format != "bf16" else 16,
-    )
+    seconds = step_time.step_seconds(load, machine, constants, users=users)
+    low, high = step_time.band(seconds, at_most=bound.per_user)
+    first = step_time.first_token_seconds(load, machine, constants, users=users)
     because = "step-time model fitted on published measurements"
+    if users > 1 and load.output_tokens is None:
+        because += "; without input and output lengths no prefill of other users is in it"
     if table is not None and not table.measured and request.tp > 1:
         because += "; all-reduce times of NVLink cards stand in for this card's link"
     return replace(
         unknown,
-        low=min(constants.speed_low / seconds, bound.per_user),
-        high=min(constants.speed_high / seconds, bound.per_user),
-        ttft_low=None if prefill is None else prefill * constants.ttft_low,
-        ttft_high=None if prefill is None else prefill * constants.ttft_high,
+        seconds=seconds,
+        low=low,
+        high=high,
+        ttft_low=None if first is None else first * constants.ttft_low,
+        ttft_high=None if first is None else first * constants.ttft_high,
+        load=load,
+        machine=machine,
         because=because,
     )

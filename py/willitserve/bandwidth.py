@@ -1,20 +1,27 @@
-"""Number 2, bandwidth: bytes that one step reads, the ceiling they set, and the band that real runs fall
-into.
+"""Number 2, bandwidth: the bytes that one step reads and the ceiling they set.
 
-The ceiling is bandwidth over bytes and is hard; the band is a step-time model fitted on published
-measurements, with constants by engine family and card class (`catalog/engines`), none by model or product.
+The ceiling is bandwidth over the fewest bytes that a step can read, and is hard; what real runs reach of it
+is the business of `step_time.py`.
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from willitserve.architecture import Architecture
+from willitserve.architecture import (
+    Architecture,
+    Cache,
+    CompressedAttention,
+    IndexerCache,
+    LatentAttention,
+    Layer,
+)
 from willitserve.checkpoint import Checkpoint, Part, TensorGroup
-from willitserve.engine import AllReduce, StepTime
+from willitserve.engine import AllReduce
 from willitserve.gpu import GpuSpec
 from willitserve.kv_cache import kv_read_bytes
 from willitserve.units import ceil_div
-from willitserve.weights import WeightFormat, loaded_bytes, rank_share, step_groups
+from willitserve.weights import WeightFormat, loaded_bytes, main_format, rank_share, step_groups
 
 
 def distinct_experts(num_experts: int, experts_per_token: int, users: int) -> float:
@@ -40,6 +47,71 @@ def _power(base: float, exponent: int) -> float:
     return result
 
 
+@dataclass(frozen=True, slots=True)
+class _Folded:
+    """A checkpoint as one step meets it: layers that are alike folded into one entry."""
+
+    checkpoint: Checkpoint
+    groups: tuple[tuple[TensorGroup, tuple[int | None, ...]], ...]
+    """One group of each kind, and the layers that have such a group."""
+    has_head: bool
+    main_format: str
+
+
+_folded: OrderedDict[int, _Folded] = OrderedDict()
+_MOST_FOLDED = 4
+"""Checkpoints kept folded: the open one and those it is compared with."""
+
+
+def _fold(checkpoint: Checkpoint) -> _Folded:
+    """Fold a checkpoint once; it is kept by identity, for comparing groups costs as much as folding them."""
+    known = _folded.get(id(checkpoint))
+    if known is not None and known.checkpoint is checkpoint:
+        return known
+    kinds: dict[tuple[object, ...], tuple[TensorGroup, list[int | None]]] = {}
+    for group in step_groups(checkpoint):
+        key = (group.part, group.module, group.format, group.shape, group.count, group.stored_bytes,
+               group.num_params, group.layer is None)  # fmt: skip
+        kinds.setdefault(key, (group, []))[1].append(group.layer)
+    folded = _Folded(
+        checkpoint=checkpoint,
+        groups=tuple((group, tuple(layers)) for group, layers in kinds.values()),
+        has_head=any(group.part is Part.OUTPUT_HEAD and group.served for group in checkpoint.groups),
+        main_format=main_format(checkpoint),
+    )
+    _folded[id(checkpoint)] = folded
+    while len(_folded) > _MOST_FOLDED:
+        _folded.popitem(last=False)
+    return folded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepWeights:
+    """Weights that one rank reads per step, bytes by pipeline stage, whatever the number of users."""
+
+    dense: tuple[int, ...]
+    """Attention, dense MLPs, shared experts, norms, output head."""
+    routed: tuple[int, ...]
+    """All routed experts that the rank holds."""
+    num_experts: int
+    experts_per_token: int
+    """Both 0 without routed experts."""
+
+    def expected_share(self, users: int) -> float:
+        """Share of the routed experts that `users` tokens are expected to choose."""
+        if not self.num_experts:
+            return 1.0
+        return distinct_experts(self.num_experts, self.experts_per_token, users) / self.num_experts
+
+    @property
+    def least_share(self) -> float:
+        """Share of the routed experts below which no routing reads: one token's choice, which all users may
+        share."""
+        if not 0 < self.experts_per_token < self.num_experts:
+            return 1.0
+        return self.experts_per_token / self.num_experts
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBytes:
     """What one rank of each stage reads in one step, summed over the stages."""
@@ -47,7 +119,7 @@ class StepBytes:
     dense_weights: int
     """Read whatever the batch is: attention, dense MLPs, shared experts, norms, output head."""
     routed_weights: float
-    """Of the routed experts that this batch is expected to choose."""
+    """Of the routed experts: as chosen by this batch, expected or fewest."""
     kv_per_user: int
     fullest_stage_share: float
     """Share of the weights that stand on the fullest stage: 1 without pipeline."""
@@ -61,52 +133,99 @@ def _head_is_embedding(group: TensorGroup, architecture: Architecture) -> bool:
     return group.shape[-1] == architecture.hidden_size and len(group.shape) == 2
 
 
-def read_bytes(
+def step_weights(
     checkpoint: Checkpoint,
     architecture: Architecture,
     *,
     tp: int,
     stages: tuple[range, ...],
-    users: int,
-    context: int,
     run_dtype_bits: int,
-    kv_dtype_bits: int,
     weight_format: WeightFormat | None,
-) -> StepBytes:
-    """Bytes that one rank reads per decode step.
+) -> StepWeights:
+    """Weights that one rank reads per decode step.
 
     The input embedding is a table of which one row per token is read: it counts only where it is the output
     head too.
+
+    Source
+        Which tensors a rank holds: `weights.rank_share`.
+
+    Not covered
+        Padding that an engine adds at load, and tables that it makes then: both are read in part at most.
     """
-    dense = 0
-    routed = 0.0
-    by_stage = [0.0] * len(stages)
-    moe = architecture.moe
-    share_read = (
-        distinct_experts(moe.num_experts, moe.experts_per_token, users) / moe.num_experts if moe else 1.0
-    )
-    has_head = any(g.part is Part.OUTPUT_HEAD and g.served for g in checkpoint.groups)
-    for group in step_groups(checkpoint):
-        if group.part is Part.EMBEDDING and (has_head or not _head_is_embedding(group, architecture)):
+    folded = _fold(checkpoint)
+    dense = [0] * len(stages)
+    routed = [0] * len(stages)
+    for group, layers in folded.groups:
+        if group.part is Part.EMBEDDING and (folded.has_head or not _head_is_embedding(group, architecture)):
             continue
         numerator, denominator = rank_share(group, architecture, tp=tp)
         whole = loaded_bytes(group, run_dtype_bits=run_dtype_bits, weight_format=weight_format)
         held = ceil_div(whole * numerator, denominator)
-        if group.part is Part.ROUTED_EXPERT:
-            read = held * share_read
-            routed += read
-        else:
-            read = float(held)
-            dense += held
-        stage = next((i for i, layers in enumerate(stages) if group.layer in layers), len(stages) - 1)
-        by_stage[stage] += read
+        into = routed if group.part is Part.ROUTED_EXPERT else dense
+        if len(stages) == 1:
+            into[0] += held * len(layers)
+            continue
+        for layer in layers:
+            into[next((i for i, of in enumerate(stages) if layer in of), len(stages) - 1)] += held
+    moe = architecture.moe
+    return StepWeights(
+        dense=tuple(dense),
+        routed=tuple(routed),
+        num_experts=moe.num_experts if moe else 0,
+        experts_per_token=moe.experts_per_token if moe else 0,
+    )
+
+
+def step_bytes(weights: StepWeights, *, routed_share: float, kv_per_user: int) -> StepBytes:
+    """The bytes of one step in which `routed_share` of the routed experts are read."""
+    by_stage = [d + r * routed_share for d, r in zip(weights.dense, weights.routed, strict=True)]
     total = sum(by_stage)
     return StepBytes(
-        dense_weights=dense,
-        routed_weights=routed,
-        kv_per_user=kv_read_bytes(architecture, context, kv_dtype_bits=kv_dtype_bits, tp=tp),
+        dense_weights=sum(weights.dense),
+        routed_weights=sum(weights.routed) * routed_share,
+        kv_per_user=kv_per_user,
         fullest_stage_share=max(by_stage) / total if total else 1.0,
     )
+
+
+def least_kv_read_bytes(architecture: Architecture, tokens: int, *, kv_dtype_bits: int, tp: int) -> int:
+    """KV bytes of one sequence below which no step reads: a layer whose indexer picks tokens reads the
+    indexer's keys, and of what they point to nothing is counted.
+
+    Formula
+        as `kv_read_bytes`, without the latent rows beside an indexer
+
+    Not covered
+        A prefix that users share and that an engine reads once for all of them (cascade attention).
+    """
+    layers = tuple(
+        replace(layer, caches=tuple(least for cache in layer.caches for least in _least(cache)))
+        if _is_sparse(layer)
+        else layer
+        for layer in architecture.layers
+    )
+    return kv_read_bytes(replace(architecture, layers=layers), tokens, kv_dtype_bits=kv_dtype_bits, tp=tp)
+
+
+def has_sparse_attention(architecture: Architecture) -> bool:
+    """Whether an indexer picks the tokens that some layer reads, so that not all of the cache is read."""
+    return any(_is_sparse(layer) for layer in architecture.layers)
+
+
+def _is_sparse(layer: Layer) -> bool:
+    return any(
+        isinstance(cache, IndexerCache)
+        or (isinstance(cache, CompressedAttention) and cache.indexer_head_dim > 0)
+        for cache in layer.caches
+    )
+
+
+def _least(cache: Cache) -> tuple[Cache, ...]:
+    """What of a cache beside an indexer is read for certain."""
+    if isinstance(cache, LatentAttention):
+        return ()
+    return (replace(cache, head_dim=0),) if isinstance(cache, CompressedAttention) else (cache,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +237,17 @@ class Ceiling:
 
 
 def ceiling(step: StepBytes, *, bandwidth_bytes_per_s: int, users: int) -> Ceiling:
-    """Bandwidth over bytes read.
+    """Bandwidth over bytes read. It is hard when `step` is the fewest bytes (`StepWeights.least_share`).
 
     A pipeline does not speed one sequence up: its stages are read one after the other. With several sequences
     the stages overlap, and the fullest one bounds the aggregate.
+
+    Formula
+        one user: bandwidth of one rank / (weights + users x KV of one rank); all: users times that, over the
+        share of the fullest stage
+
+    Not covered
+        Speculative decoding, which yields several tokens per step.
     """
     seconds = step.total(users) / bandwidth_bytes_per_s
     return Ceiling(per_user=1.0 / seconds, aggregate=users / (seconds * step.fullest_stage_share))
@@ -168,105 +294,30 @@ def active_block_params(checkpoint: Checkpoint, architecture: Architecture) -> i
     embedding."""
     moe = architecture.moe
     total = 0
-    for group in step_groups(checkpoint):
+    for group, layers in _fold(checkpoint).groups:
         if group.part in (Part.EMBEDDING, Part.OUTPUT_HEAD):
             continue
+        params = group.num_params * len(layers)
         if group.part is Part.ROUTED_EXPERT and moe is not None:
-            total += group.num_params * moe.experts_per_token // moe.num_experts
-        else:
-            total += group.num_params
+            params = params * moe.experts_per_token // moe.num_experts
+        total += params
     return total
 
 
+def block_format(checkpoint: Checkpoint, weight_format: WeightFormat | None) -> str:
+    """The format of most block matrices as planned."""
+    return _fold(checkpoint).main_format if weight_format is None else weight_format.name
+
+
 def weight_width(checkpoint: Checkpoint, weight_format: WeightFormat | None) -> int:
-    """Width of most of the block weights as stored, bits: 16, 8 or 4."""
+    """Width of most of the block weights as planned, bits: 16, 8 or 4."""
     if weight_format is not None:
-        return (
-            4
-            if weight_format.bits_per_weight_x100 < 600
-            else 8
-            if weight_format.bits_per_weight_x100 < 1200
-            else 16
-        )
-    stored = params = 0
-    for group in step_groups(checkpoint):
-        if group.layer is not None and group.num_params and len(group.shape) >= 2:
-            stored += group.stored_bytes
-            params += group.num_params
-    bits = 8 * stored / params if params else 16.0
+        bits = weight_format.bits_per_weight_x100 / 100
+    else:
+        stored = params = 0
+        for group, layers in _fold(checkpoint).groups:
+            if group.layer is not None and group.num_params and len(group.shape) >= 2:
+                stored += group.stored_bytes * len(layers)
+                params += group.num_params * len(layers)
+        bits = 8 * stored / params if params else 16.0
     return 4 if bits < 6 else 8 if bits < 12 else 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """One card and how it meets its neighbours, as the step-time model sees them."""
-
-    bandwidth_bytes_per_s: int
-    card_class: str
-    dense_flops_per_s: int | None
-    """Peak of the format that the matrices are multiplied in."""
-    all_reduce: AllReduce | None
-
-
-def step_seconds(
-    step: StepBytes,
-    machine: Machine,
-    constants: StepTime,
-    architecture: Architecture,
-    *,
-    users: int,
-    tp: int,
-    active_params: int,
-    weight_bits: int,
-) -> float:
-    """Expected time of one decode step, seconds.
-
-    Formula
-        max(weights / (bandwidth x e), 2 x active parameters x users / (TP x peak x 0.6)) + KV / (bandwidth x
-        e) + layers x launch (+ MoE routing) + fixed + 2 x layers x all-reduce(users x hidden x 2 B).
-    """
-    reach = machine.bandwidth_bytes_per_s * constants.bandwidth_efficiency[machine.card_class]
-    weights = (step.dense_weights + step.routed_weights) / (
-        reach * (constants.four_bit_efficiency if weight_bits == 4 else 1.0)
-    )
-    if machine.dense_flops_per_s:
-        compute = 2 * active_params * users / (tp * machine.dense_flops_per_s * constants.compute_efficiency)
-        weights = max(weights, compute)
-    layers = len(architecture.layers)
-    moe_layers = sum(1 for layer in architecture.layers if layer.ffn == "moe")
-    seconds = weights + users * step.kv_per_user / reach
-    seconds += layers * constants.layer_us * 1e-6 + moe_layers * constants.moe_layer_us * 1e-6
-    seconds += constants.fixed_ms * 1e-3
-    if tp > 1 and machine.all_reduce is not None:
-        one = machine.all_reduce.seconds(users * architecture.hidden_size * 2, tp)
-        seconds += 2 * layers * constants.all_reduce_factor * one
-    return seconds
-
-
-def prefill_seconds(
-    machine: Machine,
-    constants: StepTime,
-    architecture: Architecture,
-    *,
-    tokens: int,
-    tp: int,
-    active_params: int,
-    weight_bits: int,
-) -> float | None:
-    """Unloaded time to the first token of a prompt, seconds; None where the card's peak is not known.
-
-    Formula
-        (2 x active parameters x n + 2 x layers x heads x head_dim x n^2) / (TP x peak x MFU)
-        + 0.55 x 2 x layers x all-reduce(n x hidden x 2 B) + fixed.
-    """
-    if not machine.dense_flops_per_s:
-        return None
-    layers = len(architecture.layers)
-    attention = 2 * layers * architecture.num_attention_heads * architecture.head_dim * tokens * tokens
-    flops = 2 * active_params * tokens + attention
-    mfu = constants.prefill_mfu[str(weight_bits)]
-    seconds = flops / (tp * machine.dense_flops_per_s * mfu) + constants.prefill_fixed_ms * 1e-3
-    if tp > 1 and machine.all_reduce is not None:
-        one = machine.all_reduce.seconds(tokens * architecture.hidden_size * 2, tp)
-        seconds += 0.55 * 2 * layers * one
-    return seconds

@@ -4,13 +4,14 @@ One entry of `catalog/engines/*.yaml` is one span of versions that behave alike.
 their key; conversion to base units happens in the properties here, once.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from willitserve.record import Record
-from willitserve.units import GB, GIB, MIB
+from willitserve.units import GIB, MIB
 
 
 class BatchLimits(Record):
@@ -102,35 +103,59 @@ class CacheRules:
 
 
 class StepTime(Record):
-    """Constants of the decode step model and of prefill."""
+    """Constants of the decode step model and of prefill (`step_time.py`)."""
 
     bandwidth_efficiency: dict[str, float]
-    """Share of the card's bandwidth that kernels reach, by card class."""
+    """Share of the card's bandwidth that matrix kernels reach, by card class."""
     four_bit_efficiency: float
     """Factor on that share while 4-bit weights are unpacked."""
+    kv_efficiency: dict[str, float]
+    """Share of the bandwidth that attention reaches on the KV cache, by its width: 16, 8."""
     compute_efficiency: float
     """Share of the dense peak that large decode batches reach."""
+    expert_spread: float
+    """Of the experts that uniform routing adds to one token's choice, the share that is read."""
     layer_us: float
     """Launch and small kernels of one layer, microseconds."""
     moe_layer_us: float
     """Added by routing in an MoE layer, microseconds."""
+    block_fp8_layer_us: float
+    """Added by scaling activations block by block, microseconds of one layer."""
+    launch_ratio: dict[str, float]
+    """Factor on the three above by card class; 1 where none is given."""
+    sequence_us: float
+    """Scheduling, sampling and detokenising one sequence, microseconds per step."""
     fixed_ms: float
     """Scheduler, sampler and host work of one step, milliseconds."""
-    all_reduce_factor: float
-    """Measured all-reduce inside a model over the bare kernel's time."""
+    all_reduce_latency_factor: float
+    """Measured all-reduce inside a model over the bare kernel's time, for an empty message: ranks wait for
+    each other."""
+    all_reduce_transfer_factor: float
+    """The same for what the bytes add: engines fuse it with the norm that follows."""
     prefill_mfu: dict[str, float]
-    """Model FLOP utilisation of prefill by format width: 16, 8, 4."""
-    prefill_fixed_ms: float
-    speed_low: float
-    speed_high: float
-    """Measured speed over the model's, lower and upper edge of the band."""
+    """Model FLOP utilisation of prefill by width of the multiplied format: 16, 8, 4."""
+    moe_prefill_ratio: float
+    """Factor on that where experts are routed: many small matrices."""
+    prefill_share: float
+    """Share of other users' prefill that decode steps are stretched by."""
+    first_token_ms: float
+    """HTTP front end, tokeniser and scheduling before the first step, milliseconds."""
+    first_token_steps: float
+    """Decode steps that a prompt waits for where others are served, steps."""
+    band_error: dict[str, float]
+    """Errors that make the band, each as a share of what it is of: weights, kv, overhead, all_reduce and
+    prefill of their part of the step; base of all; moe of all where experts are routed."""
+    class_error: dict[str, float]
+    """Added by card class: larger where few measurements are in the fit."""
     ttft_low: float
+    """Measured time to the first token over the model's, lower and upper edge of the band."""
     ttft_high: float
     source: str
 
 
 class AllReduce(Record):
-    """Time of one all-reduce kernel, alpha + bytes / beta by number of ranks, and the cards it stands for."""
+    """Measured time of one all-reduce kernel by message size and number of ranks, and the cards it stands
+    for."""
 
     links: list[str]
     """Link types of the catalog that it was measured on."""
@@ -142,17 +167,39 @@ class AllReduce(Record):
     """Start of the PCIe generation, empty: any."""
     measured: bool = True
     """False: no measurement for such cards exists; the nearest kind stands in."""
-    alpha_us: dict[int, float]
-    beta_gb_per_s: dict[int, float]
+    message_bytes: list[int]
+    """Sizes that the times below are of, rising."""
+    time_us: dict[int, list[float]]
+    """By number of ranks, microseconds."""
     source: str
 
+    @model_validator(mode="after")
+    def _one_time_for_each_size(self) -> Self:
+        if any(len(times) != len(self.message_bytes) for times in self.time_us.values()):
+            raise ValueError("time_us needs one time for each entry of message_bytes")
+        return self
+
     def seconds(self, num_bytes: int, ranks: int) -> float:
-        """One all-reduce of `num_bytes` over `ranks` GPUs, seconds; the next measured width stands for
-        others."""
+        """One all-reduce of `num_bytes` over `ranks` GPUs, seconds.
+
+        Formula
+            linear between the measured sizes, the first time below them, in proportion above them; a width
+            that was not measured takes the next larger one's times
+
+        Not covered
+            Groups that span machines, and more ranks than were measured.
+        """
         if ranks < 2:
             return 0.0
-        width = min((n for n in self.alpha_us if n >= ranks), default=max(self.alpha_us))
-        return self.alpha_us[width] * 1e-6 + num_bytes / (self.beta_gb_per_s[width] * GB)
+        width = min((n for n in self.time_us if n >= ranks), default=max(self.time_us))
+        sizes, times = self.message_bytes, self.time_us[width]
+        if num_bytes <= sizes[0]:
+            return times[0] * 1e-6
+        if num_bytes >= sizes[-1]:
+            return times[-1] * 1e-6 * num_bytes / sizes[-1]
+        above = bisect_right(sizes, num_bytes)
+        share = (num_bytes - sizes[above - 1]) / (sizes[above] - sizes[above - 1])
+        return (times[above - 1] + share * (times[above] - times[above - 1])) * 1e-6
 
 
 class EngineSpec(Record):

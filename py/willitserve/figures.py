@@ -3,6 +3,7 @@
 from willitserve.assess import Assessment, Subject
 from willitserve.kv_cache import arithmetic, fixed_arithmetic
 from willitserve.report import Basis, Figure
+from willitserve.step_time import StepSeconds
 from willitserve.units import GB, GIB
 
 VLLM_KV = "vLLM vllm/v1/kv_cache_interface.py and vllm/v1/core/kv_cache_planning.py"
@@ -273,6 +274,19 @@ def _pool(plan: Assessment) -> dict[str, Figure]:
     return figures
 
 
+def _step_arithmetic(step: StepSeconds) -> str:
+    """The expected time between two tokens, by what it is spent on."""
+    parts = (
+        ("weights", step.weights),
+        ("KV", step.kv),
+        ("launches and host", step.overhead),
+        ("all-reduces", step.all_reduce),
+        ("prefill of other users", step.prefill),
+    )
+    terms = " + ".join(f"{seconds * 1e3:,.2f} ms {name}" for name, seconds in parts if seconds)
+    return f"{terms} = {step.total * 1e3:,.2f} ms per token; the band is that x or / {1 + step.error:.2f}"
+
+
 def _speed(plan: Assessment) -> dict[str, Figure]:
     users, request = plan.request.users, plan.request
     fits = plan.pool is None or plan.max_users is None or plan.max_users > 0
@@ -293,6 +307,13 @@ def _speed(plan: Assessment) -> dict[str, Figure]:
         f"{card_bandwidth / GB:,.0f} GB/s / ({weights / GB:,.2f} GB weights"
         f" + {users:,} x {speed.step.kv_per_user / GB:,.4f} GB KV = {total / GB:,.2f} GB)"
     )
+    bound = "a hard bound: every step reads these bytes once; only speculative decoding beats it"
+    if speed.distinct_experts > speed.experts_per_token > 0:
+        bound += (
+            f". Counted are the {speed.experts_per_token} experts per layer that one token reads, which all"
+            f" users may share; routing that spreads evenly reads about {speed.distinct_experts}, and the"
+            " expected band has that"
+        )
     figures = {
         "bandwidth.decode_tokens_per_s_ceiling": Figure(
             label=f"{lead}, each user",
@@ -302,7 +323,7 @@ def _speed(plan: Assessment) -> dict[str, Figure]:
             basis="derived",
             arithmetic=f"{line} = {speed.ceiling.per_user:,.1f} steps/s"
             + (", bytes of one rank" if request.tp > 1 else ""),
-            because="a hard bound: every step reads these bytes once; only speculative decoding beats it",
+            because=bound,
             source=", ".join(plan.gpu.sources.get("memory_bandwidth_gb_per_s", ())) or "catalog",
             check=(
                 "Measure TPOT with `vllm bench serve`; DCGM’s DRAM_ACTIVE near 0.8 or more says you are at"
@@ -342,20 +363,17 @@ def _speed(plan: Assessment) -> dict[str, Figure]:
             basis="estimated",
             low=speed.low,
             high=speed.high,
-            arithmetic=(
-                "weights and KV at the bandwidth that kernels reach, launches, all-reduces and host work on"
-                " top"
-            ),
+            arithmetic=_step_arithmetic(speed.seconds) if speed.seconds else "",
             because=speed.because,
             source=plan.engine.step_time.source,
             check="`vllm bench serve` with these input and output lengths: mean TPOT.",
         )
     if speed.ttft_low is None or speed.ttft_high is None:
         because = speed.because if speed.low is None else "the card’s dense TFLOPS are not known"
-        figures["bandwidth.ttft_s_low"] = _unknown("Time to first token, unloaded", "s", because)
+        figures["bandwidth.ttft_s_low"] = _unknown("Time to first token, no queue", "s", because)
     else:
         figures["bandwidth.ttft_s_low"] = Figure(
-            label="Time to first token, unloaded",
+            label="Time to first token, no queue",
             value=(speed.ttft_low + speed.ttft_high) / 2,
             unit="s",
             digits=2,
