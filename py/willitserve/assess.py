@@ -152,7 +152,12 @@ def assess(
     )
     batched_tokens = request.batched or engine.batched_tokens_for(limits, max_model_len=context)
     max_num_seqs = request.seqs or min(limits.max_num_seqs, batched_tokens)
-    utilization = request.util or engine.gpu_memory_utilization
+    utilization = request.util or engine.utilization_for(
+        limits,
+        total_bytes=total.total_bytes if total else None,
+        tokens=batched_tokens,
+        ranks=request.tp * request.pp,
+    )
     weight_format = pick_weight_format(request)
 
     bf16 = precision.answer_for(catalog.formats, "bf16", gpu.compute_capability)
@@ -186,7 +191,14 @@ def assess(
         expert_kernel=expert_kernel(gpu.compute_capability),
         cache_rules=engine.cache_rules,
     )
-    requested = memory.requested_bytes(total.total_bytes, utilization) if total else None
+    requested = None
+    if total is not None:
+        shared = total.total_bytes
+        if engine.shares_free_memory:
+            shared -= engine.overhead.context_bytes(
+                large=card.has_large_workspaces, multicast=card.has_multicast and request.tp > 1
+            )
+        requested = memory.requested_bytes(max(0, shared), utilization)
 
     def pool_of(rank: memory.RankMemory) -> int | None:
         if requested is None or rank.beside_kv is None:

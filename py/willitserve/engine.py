@@ -25,6 +25,37 @@ class BatchLimits(Record):
     """Compute capabilities that are excluded."""
     max_num_seqs: int
     max_num_batched_tokens: int
+    captured_batch: int = 0
+    """Largest batch captured as a graph, where the memory that the engine reserves follows from it."""
+    captured_batch_from_tp_4: int = 0
+    """The same for four ranks and more."""
+
+
+class Reserve(Record):
+    """Memory that an engine leaves out of its share instead of measuring its needs: a rule of thumb, MiB."""
+
+    constant_mib: float
+    batched_token_mib: float
+    """For each token of max_num_batched_tokens, of which at least `least_batched_tokens` count."""
+    least_batched_tokens: int
+    captured_sequence_mib: float
+    rank_mib: float
+    least_mib: float
+    """No less than this on cards of more than `least_from_mib`."""
+    least_from_mib: int
+
+    def share(self, limits: BatchLimits, *, total_mib: float, tokens: int, ranks: int) -> float:
+        """The share of the card that is left to weights and KV cache, three digits."""
+        captured = limits.captured_batch_from_tp_4 if ranks >= 4 else limits.captured_batch
+        reserved = (
+            self.constant_mib
+            + max(tokens, self.least_batched_tokens) * self.batched_token_mib
+            + captured * self.captured_sequence_mib
+            + ranks * self.rank_mib
+        )
+        if total_mib > self.least_from_mib:
+            reserved = max(reserved, self.least_mib)
+        return round((total_mib - reserved) / total_mib, 3)
 
 
 class Overhead(Record):
@@ -43,6 +74,8 @@ class Overhead(Record):
     """Rows of hidden_size per batched token that a forward pass holds at its peak, beside the MLP's."""
     mlp_rows: float
     """Rows of intermediate_size per batched token: gate and up (2) and their product (1)."""
+    activation_in_reserve: bool = False
+    """Activations live in what the engine's share leaves free: none of the pool's memory."""
     expert_workspace_stays: bool
     """Whether the workspace of the MoE kernel is kept once it was made."""
     library_workspace_mib: float
@@ -100,6 +133,8 @@ class CacheRules:
     one kept; 0: states are kept outside of the pool."""
     windows_bounded: bool = True
     """Whether a window layer gives blocks back: False where it is given as many as a full layer."""
+    groups_layers: bool = True
+    """False: layers that cache unlike are not described."""
 
 
 class StepTime(Record):
@@ -218,6 +253,15 @@ class EngineSpec(Record):
     """Compute capability below which it does so."""
     older_engine_on_rocm: bool = False
     gpu_memory_utilization: float
+    share_name: str = "gpu_memory_utilization"
+    """What the engine calls its share of the card."""
+    reserve: Reserve | None = None
+    """Where the default share follows from card and batch; None: it is `gpu_memory_utilization`."""
+    shares_free_memory: bool = False
+    """Whether the share is one of the memory that is free before loading, not of the whole card."""
+    groups_layers: bool = True
+    """Whether layers that cache unlike share blocks by the rules of `kv_blocks`; False: only models whose
+    layers all keep every token are described."""
     block_size: int
     batch_limits: list[BatchLimits]
     batches_whole_prompts_up_to: int = 0
@@ -276,6 +320,14 @@ class EngineSpec(Record):
             return max(limits.max_num_batched_tokens, max_model_len)
         return limits.max_num_batched_tokens
 
+    def utilization_for(
+        self, limits: BatchLimits, *, total_bytes: int | None, tokens: int, ranks: int
+    ) -> float:
+        """The default share of the card."""
+        if self.reserve is None or not total_bytes:
+            return self.gpu_memory_utilization
+        return max(0.05, self.reserve.share(limits, total_mib=total_bytes / MIB, tokens=tokens, ranks=ranks))
+
     @property
     def cache_rules(self) -> CacheRules:
         """How this version forms groups and blocks."""
@@ -283,6 +335,7 @@ class EngineSpec(Record):
             padding_ratio=self.group_padding_ratio,
             state_blocks=self.state_blocks_per_request,
             windows_bounded=self.windows_bounded,
+            groups_layers=self.groups_layers,
         )
 
     def batch_limits_for(self, *, total_gib: float, device_name: str, capability: str) -> BatchLimits:

@@ -92,7 +92,9 @@ def _overheads(plan: Assessment) -> dict[str, Figure]:
             low=rank.activation / GIB - spread,
             high=rank.activation / GIB + spread,
             arithmetic=(
-                f"the larger of the sampler ({plan.max_num_seqs:,} sequences x vocabulary x"
+                f"in what {plan.engine.share_name} leaves free"
+                if overhead.activation_in_reserve
+                else f"the larger of the sampler ({plan.max_num_seqs:,} sequences x vocabulary x"
                 f" ({plan.run_dtype} + {overhead.sampler_bytes_per_logit:g} B)) and a forward pass of"
                 f" {plan.batched_tokens:,} tokens"
             ),
@@ -183,9 +185,10 @@ def _pool(plan: Assessment) -> dict[str, Figure]:
         digits=2,
         basis="derived",
         arithmetic=(
-            f"{gib(plan.total.total_bytes, 2)} x {plan.utilization:g} = {gib(plan.requested_bytes, 2)}"
+            f"{gib(plan.requested_bytes / plan.utilization, 2)} x {plan.utilization:g}"
+            f" = {gib(plan.requested_bytes, 2)}"
         ),
-        because="gpu_memory_utilization" + ("" if request.util else f", the default of {plan.engine.name}"),
+        because=plan.engine.share_name + ("" if request.util else f", the default of {plan.engine.name}"),
         source=plan.engine.source,
         check="vLLM prints it at DEBUG level as “Requested memory”.",
     )

@@ -177,7 +177,7 @@ def lay_out(
             groups=(CacheGroup(kind=next(iter(kinds)), num_groups=1, block_size=block_size),),
             in_flight_tokens=in_flight_tokens,
         )
-    if any(isinstance(kind, IndexerCache) for kind in kinds):
+    if not rules.groups_layers or any(isinstance(kind, IndexerCache) for kind in kinds):
         return None
 
     widths: dict[Cache, int] = {kind: width(kind) for kind in kinds if not isinstance(kind, RecurrentState)}

@@ -123,6 +123,8 @@ def activation_bytes(
     Not covered
         The encoder's own peak, and chunked MLA prefill.
     """
+    if overhead.activation_in_reserve:
+        return 0
     if architecture.vocab_size is None:
         return None
     hidden_row = architecture.hidden_size * batch.dtype_bits // 8
@@ -136,6 +138,9 @@ def activation_bytes(
     if samples:
         sampler = sampler_bytes(overhead, card, batch, vocab_size=architecture.vocab_size)
         sampler += (batch.batched_tokens + batch.max_num_seqs) * hidden_row
+    else:
+        # A stage that is not the last hands on hidden states and residual.
+        forward += 2 * batch.batched_tokens * hidden_row
     if architecture.moe is not None:
         workspace = expert_workspace_bytes(
             batch,
