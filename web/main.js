@@ -13,10 +13,12 @@ import { HUB_ENDPOINT, HubClient } from "./hub.js";
 import { ModelFolder } from "./model-folder.js";
 import { Planner } from "./planner.js";
 import { endpointOf, formatQuery, parseQuery, planQuery, withChanges } from "./state.js";
+import { CheckpointStrip } from "./view/checkpoint-strip.js";
 import { Controls } from "./view/controls.js";
 import { find } from "./view/element.js";
 import { inputsContent, NUMBERS, panelContent } from "./view/four-numbers.js";
 import { GpuChooser } from "./view/gpu-chooser.js";
+import { LayerMap } from "./view/layer-map.js";
 import { LoadStatus } from "./view/load-status.js";
 import { MemoryBar } from "./view/memory-bar.js";
 import { AlertView, NoteList } from "./view/messages.js";
@@ -63,6 +65,8 @@ const bar = new MemoryBar(byId("memory-bar"), format, signal);
 const numbers = NUMBERS.map((name) => ({ name, panel: new Panel(byId(name), format) }));
 const inputs = new Panel(byId("inputs"), format);
 const startupLog = new StartupLog(byId("startup"));
+const strip = new CheckpointStrip(byId("checkpoint-strip"), format, signal);
+const layers = new LayerMap(byId("layer-map"), format, signal);
 const loadStatus = new LoadStatus(byId("load-status"), format);
 const controls = new Controls(document, format, signal);
 const share = new ShareView(byId("share"), () => addressOf(state), signal);
@@ -146,6 +150,7 @@ function showAnswer(answer, isFinal) {
   for (const { name, panel } of numbers) panel.update(panelContent(name, answer));
   inputs.update(inputsContent(answer));
   startupLog.update(answer.startup_log);
+  showCheckpoint(answer);
   controls.setReport(answer, asked());
   share.update(answer.model, state.model ?? "");
   showProblems();
@@ -156,6 +161,17 @@ function showAnswer(answer, isFinal) {
   find(document, "#whole-page", HTMLAnchorElement).href = linkTo({ embed: "" });
   document.title = `${answer.verdict.sentence} Will it serve?`;
   root.dataset.answer = modelTrouble !== null ? "error" : isFinal ? "ready" : "pending";
+}
+
+/** @param {PlanReport} answer */
+function showCheckpoint(answer) {
+  const section = byId("layers");
+  const isNew = section.hidden && answer.checkpoint !== null;
+  section.hidden = answer.checkpoint === null;
+  strip.update(answer);
+  layers.update(answer);
+  // The browser looked for the section of the link before there was an answer in it.
+  if (isNew && location.hash === `#${section.id}`) section.scrollIntoView();
 }
 
 function showProblems() {

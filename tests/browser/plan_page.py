@@ -24,6 +24,8 @@ SHOWN: dict[str, dict[str, str]] = {
     "ambiguous-gpu": {"model": "Qwen/Qwen3-8B", "gpu": "h100", "users": "64"},
     "unknown-kv": {"model": "example/lightning-8b", "gpu": "h100-sxm5-80gb", "users": "16"},
     "moe": {"model": "openai/gpt-oss-120b", "gpu": "h100-sxm5-80gb", "users": "16"},
+    "hybrid": {"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "gpu": "h200-sxm5-141gb", "tp": "2"},
+    "draft": {"model": "deepseek-ai/DeepSeek-V3", "gpu": "h200-sxm5-141gb", "tp": "8"},
 }
 """The query that each report of tests/web/fixtures answers."""
 

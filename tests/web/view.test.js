@@ -2,8 +2,11 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
+import { NumberFormat } from "../../web/format.js";
 import { nearestStop, tokenStops, userStops } from "../../web/view/amount-input.js";
+import { partTexts } from "../../web/view/checkpoint-strip.js";
 import { inputsContent, NUMBERS, panelContent } from "../../web/view/four-numbers.js";
+import { countText, layerCells } from "../../web/view/layer-map.js";
 import { modelText } from "../../web/view/model-input.js";
 import { embedCode } from "../../web/view/share.js";
 import { stateOfVerdict } from "../../web/view/verdict.js";
@@ -43,7 +46,7 @@ test("where users are not known the largest known amount leads, and the unknown 
   assert.ok(keysOf(more).includes("memory.max_users"));
 });
 
-for (const name of ["serves", "fewer-users", "does-not-fit", "serves-nobody", "unknown-kv", "moe"]) {
+for (const name of ["serves", "fewer-users", "does-not-fit", "serves-nobody", "unknown-kv", "moe", "hybrid", "draft"]) {
   test(`no figure of ${name} is shown twice or lost`, () => {
     const report = fixture(name);
     const panels = [...NUMBERS.map((number) => panelContent(number, report)), inputsContent(report)];
@@ -51,8 +54,13 @@ for (const name of ["serves", "fewer-users", "does-not-fit", "serves-nobody", "u
       .flatMap(({ headline, lines, more }) => [...(headline ? [headline] : []), ...lines, ...more])
       .filter(({ kind }) => kind === "figure")
       .map(({ key }) => key);
+    const { parts = [], layer_kinds = [] } = report.checkpoint ?? {};
+    const below = [
+      ...parts.flatMap(({ bytes_figure, params_figure }) => [bytes_figure, params_figure]),
+      ...layer_kinds.flatMap(({ figures }) => figures),
+    ];
     const all = Object.keys(report.figures).filter((key) => !key.startsWith("memory.bar."));
-    assert.deepEqual(shown.toSorted(), all.toSorted());
+    assert.deepEqual([...shown, ...below].toSorted(), all.toSorted());
   });
 }
 
@@ -104,4 +112,65 @@ test("the embed code cannot be broken out of", () => {
   assert.equal(code.match(/</g)?.length, 2);
   assert.match(code, /embed=1" title=/);
   assert.doesNotMatch(code, /&(?!amp;)/);
+});
+
+const english = new NumberFormat("en");
+
+test("a part of the checkpoint says what, how much, what share and how many parameters", () => {
+  const parts = partTexts(fixture("draft"), english);
+  assert.deepEqual(
+    parts.map(({ sentence }) => sentence).slice(3, 4),
+    ["Routed experts, FP8 in blocks: 609.1 GiB, 95% of what is stored, 653.9 billion parameters"],
+  );
+  assert.equal(
+    parts.at(-1)?.sentence,
+    "Draft block, FP32, not loaded: 1.00 KiB, < 1% of what is stored, 256 parameters",
+  );
+  assert.ok(parts.every(({ figures }) => figures.length === 2));
+});
+
+test("the stretches of the strip fill it to its end", () => {
+  for (const name of ["serves", "moe", "hybrid", "draft"]) {
+    const widths = partTexts(fixture(name), english).map(({ width }) => Number.parseFloat(width));
+    assert.ok(Math.abs(widths.reduce((sum, width) => sum + width, 0) - 100) < 1e-6, name);
+  }
+});
+
+test("the pattern of a part tells the width of its format", () => {
+  const patterns = partTexts(fixture("moe"), english).map(({ format, pattern }) => `${format} ${pattern}`);
+  assert.deepEqual([...new Set(patterns)], ["BF16 16", "MXFP4 4"]);
+  const drafts = partTexts(fixture("draft"), english).filter(({ served }) => !served);
+  assert.deepEqual(
+    drafts.map(({ pattern }) => pattern),
+    ["8", "16", "32"],
+  );
+});
+
+test("parameters that are not known are not counted as none", () => {
+  const report = fixture("serves");
+  const part = report.checkpoint?.parts[0];
+  assert.ok(part);
+  part.num_params = null;
+  part.bits = null;
+  const [text] = partTexts(report, english);
+  assert.equal(text?.params, "parameters not known");
+  assert.equal(text?.pattern, "other");
+});
+
+test("every layer has its cell, and says its kind", () => {
+  const cells = layerCells(fixture("hybrid"));
+  assert.equal(cells.length, 48);
+  assert.deepEqual(
+    cells.slice(0, 4).map(({ place }) => place),
+    [0, 0, 0, 1],
+  );
+  assert.equal(cells[3]?.sentence, "Layer 3: Full attention with MoE");
+  assert.deepEqual(layerCells(fixture("unknown-kv")), []);
+});
+
+test("a kind is told with its layers", () => {
+  const [first] = fixture("draft").checkpoint?.layer_kinds ?? [];
+  assert.ok(first);
+  assert.equal(countText(first), "3 layers: 0–2");
+  assert.equal(countText({ ...first, count: 1, layers: "7" }), "layer 7");
 });

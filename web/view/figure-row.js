@@ -54,13 +54,23 @@ export class FigureRow {
     this.#basis.textContent = text.mark === "" ? "" : `${text.word} `;
     setText(this.#band, text.band);
     this.element.dataset.basis = figure.basis;
-    this.#details.replaceChildren(
-      ...term("Arithmetic", figure.arithmetic, "arithmetic"),
-      ...term("Basis", `${text.word}: ${figure.because || text.meaning}`),
-      ...term("Source", figure.source),
-      ...term("Check", figure.check),
-    );
+    this.#details.replaceChildren(...detailsOf(figure, this.#format));
   }
+}
+
+/**
+ * How a figure comes about, as terms and descriptions of a list.
+ * @param {Figure} figure
+ * @param {NumberFormat} format
+ */
+export function detailsOf(figure, format) {
+  const { word, meaning } = format.figure(figure);
+  return [
+    ...term("Arithmetic", figure.arithmetic, "arithmetic"),
+    ...term("Basis", `${word}: ${figure.because || meaning}`),
+    ...term("Source", figure.source),
+    ...term("Check", figure.check),
+  ];
 }
 
 /**

@@ -14,6 +14,8 @@ const NAMES = [
   "ambiguous-gpu",
   "unknown-kv",
   "moe",
+  "hybrid",
+  "draft",
 ];
 
 /** @type {{ postMessage(message: FromWorker): void } & Pick<EventTarget, "addEventListener">} */
