@@ -150,6 +150,10 @@ def _non_torch_arithmetic(plan: Assessment) -> str:
     return f"{overhead.non_torch_gib:g} GiB + {group:.2f} GiB of buffers for a group of {request.tp} ranks"
 
 
+def _whole_requests(pool_bytes: int, needed_bytes: int) -> int | None:
+    return max(0, pool_bytes) // needed_bytes if needed_bytes else None
+
+
 def _pool(plan: Assessment) -> dict[str, Figure]:
     rank, request = plan.rank, plan.request
     figures: dict[str, Figure] = {}
@@ -250,8 +254,8 @@ def _pool(plan: Assessment) -> dict[str, Figure]:
             unit="users",
             digits=0,
             basis="estimated",
-            low=int(max(0, left - plan.band_bytes) / pool.needed_bytes) if pool.needed_bytes else None,
-            high=int(max(0, left + plan.band_bytes) / pool.needed_bytes) if pool.needed_bytes else None,
+            low=_whole_requests(left - plan.band_bytes - plan.sort_bytes, pool.needed_bytes),
+            high=_whole_requests(left + plan.band_bytes, pool.needed_bytes),
             arithmetic=f"whole requests in the pool: {pool.concurrency:,.2f}, rounded down{seqs}",
             because="follows the KV pool",
             source=VLLM_KV,

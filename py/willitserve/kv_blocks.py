@@ -201,7 +201,8 @@ def lay_out(
             for kind, count in kinds.items()
         ),
         in_flight_tokens=in_flight_tokens,
-        state_blocks=rules.state_blocks,
+        # Prefixes are cached where attention can find them again, so not in models of states alone.
+        state_blocks=rules.state_blocks if widths else min(1, rules.state_blocks),
     )
 
 

@@ -253,3 +253,10 @@ def test_sparse_latent_attention_reads_blocks_of_64(subject_of: SubjectOf) -> No
     layout = layout_of(subject_of("zai-org/GLM-5-FP8"), tp=8)
     assert layout.block_size == 64
     assert layout.num_blocks(round(34.86 * GIB)) * 64 == pytest.approx(373696, rel=0.0003)
+
+
+def test_models_of_states_alone_keep_one_state(subject_of: SubjectOf) -> None:
+    """vLLM 0.33 config/model.py: attention-free models support no prefix caching."""
+    layout = layout_of(subject_of("mistralai/Mamba-Codestral-7B-v0.1"), rules=CacheRules(state_blocks=2))
+    assert layout.blocks_for(100_000) == 1
+    assert layout.holds_states
