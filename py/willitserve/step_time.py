@@ -6,7 +6,7 @@ A step-time model fitted on published measurements, with constants by engine fam
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import sqrt
+from math import fsum, sqrt
 
 from willitserve.architecture import (
     Architecture,
@@ -169,7 +169,7 @@ def step_seconds(load: Workload, machine: Machine, constants: StepTime, *, users
         overhead=overhead,
         all_reduce=all_reduce,
         prefill=prefill,
-        error=sqrt(sum(part * part for part in parts)),
+        error=sqrt(fsum(part * part for part in parts)),
     )
 
 
