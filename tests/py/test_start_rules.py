@@ -78,10 +78,25 @@ def test_free_memory(catalog: Catalog, subject_of: SubjectOf, tp: str, util: str
     assert ("free memory" in rules_of(plan)) is refused
 
 
-def test_no_free_memory_rule_in_v0(catalog: Catalog, subject_of: SubjectOf) -> None:
+@pytest.mark.parametrize(
+    ("engine", "tp", "util", "refused"),
+    [
+        pytest.param("vllm@0.7", "1", "1.0", False, id="V0 does not look"),
+        pytest.param("vllm@0.8", "1", "1.0", False, id="0.8 does not either"),
+        pytest.param("vllm@0.9", "1", "1.0", True, id="0.9 does"),
+        pytest.param("vllm@0.10", "2", "0.985", False, id="0.10 looks before ranks meet"),
+        pytest.param("vllm@0.13", "2", "0.985", True, id="0.13 looks after"),
+    ],
+)
+def test_free_memory_by_version(
+    catalog: Catalog, subject_of: SubjectOf, engine: str, tp: str, util: str, refused: bool
+) -> None:
+    """vLLM vllm/v1/worker/gpu_worker.py `init_device`."""
     subject = subject_of("Qwen/Qwen3-8B")
-    plan = planned_start(catalog, subject, "h100-sxm5-80gb", util="1.0", engine="vllm@0.7", context="8192")
-    assert rules_of(plan) == []
+    plan = planned_start(
+        catalog, subject, "h100-sxm5-80gb", tp=tp, util=util, mem="79.19", engine=engine, context="8192"
+    )
+    assert ("free memory" in rules_of(plan)) is refused
 
 
 def test_more_sequences_than_state_blocks(catalog: Catalog, subject_of: SubjectOf) -> None:
