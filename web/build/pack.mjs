@@ -20,6 +20,9 @@ import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { openEngine, startFromArchive } from "../boot.js";
 
+/** Characters of a text that are shown. */
+const CONTEXT = 300;
+
 const job = JSON.parse(await readFile(/** @type {string} */ (process.argv[2]), "utf8"));
 
 /** @param {string} name */
@@ -82,7 +85,20 @@ function answerAll(engine, where) {
     const bytes = payload === null ? undefined : new Uint8Array(Buffer.from(payload, "base64")).buffer;
     const got = engine.call(text, bytes);
     if (got !== reply) {
-      throw new Error(`with ${where}, ${text.slice(0, 200)}\nanswers ${got.slice(0, 2000)}\nand not ${reply.slice(0, 2000)}`);
+      const at = reply.split("").findIndex((unit, index) => unit !== got[index]);
+      throw new Error(
+        `with ${where}, the core answers ${text.slice(0, CONTEXT)}\n` +
+          `in Pyodide  …${around(got, at)}\nin CPython  …${around(reply, at)}`,
+      );
     }
   }
+}
+
+/**
+ * @param {string} reply
+ * @param {number} at where it differs; -1: it ends there
+ */
+function around(reply, at) {
+  const middle = at < 0 ? reply.length : at;
+  return reply.slice(Math.max(0, middle - CONTEXT), middle + CONTEXT);
 }
