@@ -14,7 +14,8 @@ from willitserve.weights import FLOAT_FORMATS
 def disagreements(architecture: Architecture, checkpoint: Checkpoint) -> tuple[str, ...]:
     """Sentences about what config.json says and the tensors deny; empty where they agree or tell nothing.
 
-    Compared are the number of decoder layers, the width of the embedding, and the rows of key matrices.
+    Compared are the decoder layers (each must have a tensor, and no other may), the width of the embedding,
+    and the rows of key matrices.
     """
     found = [
         _layers(architecture, checkpoint),
@@ -27,10 +28,16 @@ def disagreements(architecture: Architecture, checkpoint: Checkpoint) -> tuple[s
 def _layers(architecture: Architecture, checkpoint: Checkpoint) -> str | None:
     if architecture.task != "generate":
         return None
-    last = max((g.layer for g in checkpoint.groups if g.served and g.layer is not None), default=None)
-    if last is None or last + 1 == architecture.num_hidden_layers:
+    expected = architecture.num_hidden_layers
+    there = {g.layer for g in checkpoint.groups if g.served and g.layer is not None}
+    if not there:
+        return f"config.json says {expected} layers, the tensors are of none"
+    if max(there) + 1 != expected:
+        return f"config.json says {expected} layers, the tensors are of {max(there) + 1}"
+    absent = next((layer for layer in range(expected) if layer not in there), None)
+    if absent is None:
         return None
-    return f"config.json says {architecture.num_hidden_layers} layers, the tensors are of {last + 1}"
+    return f"config.json says {expected} layers, the tensors have nothing of layer {absent}"
 
 
 def _width(architecture: Architecture, checkpoint: Checkpoint) -> str | None:

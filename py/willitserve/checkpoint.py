@@ -182,7 +182,11 @@ class CheckpointBuilder:
         )
 
     def _stored_groups(self) -> Iterable[StoredGroup]:
-        for (pattern, layer, dtype, shape), (count, stored_bytes) in self._counts.items():
+        # Headers arrive in any order; what is said of them is always in the same one.
+        by_name = sorted(self._counts, key=lambda key: (key[0], -1 if key[1] is None else key[1], *key[2:]))
+        for key in by_name:
+            pattern, layer, dtype, shape = key
+            count, stored_bytes = self._counts[key]
             where = self._places[pattern]
             yield StoredGroup(pattern, layer, dtype, shape, count, stored_bytes, where, where.part)
 
