@@ -284,6 +284,17 @@ def test_a_stored_copy_of_a_tied_matrix_is_not_loaded(tied: bool, head_rows: int
     assert checkpoint.num_params == 128 + head_rows + (head_rows * 8 if served else 0)
 
 
+def test_a_classifier_is_no_copy_of_an_embedding_of_its_shape() -> None:
+    # bge-reranker-v2-m3: one segment and one label, both 1 x 1024.
+    tensors: list[Entry] = [
+        ("roberta.embeddings.word_embeddings.weight", "F32", (16, 8)),
+        ("roberta.embeddings.token_type_embeddings.weight", "F32", (1, 8)),
+        ("classifier.out_proj.weight", "F32", (1, 8)),
+    ]
+    checkpoint = fold(tensors, described=architecture(num_layers=1, tied=True))
+    assert (checkpoint.num_params, checkpoint.notes) == (144, ())
+
+
 def test_a_quantized_copy_is_left_out_with_its_scales() -> None:
     def matrix(name: str) -> list[Entry]:
         return [
@@ -385,6 +396,8 @@ def test_attention_of_a_recurrent_layer_is_its_state() -> None:
         ("gpt_neox.layers.0.attention.masked_bias", "F32", ()),
         ("model.layers.0.self_attn.rotary_emb.inv_freq", "F32", (64,)),
         ("roberta.embeddings.position_ids", "I64", (1, 514)),
+        ("model.layers.0.self_attn.query_decay", "F32", (64, 256, 1)),
+        ("model.layers.0.self_attn.diagonal_decay", "F32", (64, 1, 256, 256)),
         ("encoder.conv.num_batches_tracked", "I64", ()),
         ("model.visual.some_index_table", "I32", (16, 16)),
     ],
