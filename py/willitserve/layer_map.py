@@ -115,7 +115,7 @@ def layer_map(architecture: Architecture, *, kv_dtype_bits: int, kv_dtype: str) 
 
 def _kind_of(layer: Layer, *, encodes: bool) -> _Kind:
     if not layer.caches:
-        return _Kind("none", "attention without a cache" if encodes else "", layer.ffn)
+        return _Kind("none", "uncached attention" if encodes else "", layer.ffn)
     named = [_named(cache) for cache in layer.caches]
     shapes = {shape for shape, _ in named}
     shape: CacheShape = "mixed"
@@ -140,9 +140,10 @@ def _named(cache: Cache) -> tuple[CacheShape, str]:
             return "latent", "latent attention"
         case IndexerCache():
             return "indexer", "indexer"
-        case CompressedAttention(ratio=ratio, window=window):
-            rows = f"1 row per {ratio} tokens, " if ratio else ""
-            return "compressed", f"{rows}window {window:,}"
+        case CompressedAttention(ratio=0, window=window):
+            return "window", f"window {window:,}"
+        case CompressedAttention(ratio=ratio):
+            return "compressed", f"compressed {ratio}:1"
         case RecurrentState(kind=kind):
             return "state", _STATES[kind]
         case CrossAttention():
@@ -202,20 +203,28 @@ def _each_layer(layers: Iterable[Layer], *, kv_dtype_bits: int) -> str:
     terms: dict[str, None] = {}
     for layer in layers:
         for cache in layer.caches:
-            tokens = 0
+            row = cache_bytes_per_token(cache, kv_dtype_bits=kv_dtype_bits, tp=1)
             match cache:
-                case SlidingAttention(window=limit) | ChunkedAttention(chunk=limit):
-                    tokens = limit
-                case CrossAttention(encoder_tokens=limit):
-                    tokens = limit
+                case SlidingAttention(window=tokens) | ChunkedAttention(chunk=tokens):
+                    terms[f"{tokens:,} tokens x {row:,} B"] = None
+                case CrossAttention(encoder_tokens=tokens):
+                    terms[f"{tokens:,} tokens x {row:,} B"] = None
                 case RecurrentState():
                     terms[_state_term(cache)] = None
+                case CompressedAttention():
+                    terms[_window_term(cache, kv_dtype_bits=kv_dtype_bits)] = None
+                case IndexerCache(pool=pool) if pool > 1:
+                    terms[f"key and score of {pool} tokens x {cache.head_dim} x 2 B"] = None
+                case FullAttention() | LatentAttention() | IndexerCache() | SharedKv():
+                    pass
                 case _:
-                    continue
-            if tokens:
-                row = cache_bytes_per_token(cache, kv_dtype_bits=kv_dtype_bits, tp=1)
-                terms[f"{tokens:,} tokens x {row:,} B"] = None
+                    assert_never(cache)
     return "one layer: " + " or ".join(terms) if terms else ""
+
+
+def _window_term(cache: CompressedAttention, *, kv_dtype_bits: int) -> str:
+    rows = f"{cache.window:,} tokens x {cache.head_dim} x {kv_dtype_bits / 8:g} B"
+    return f"{rows} + tokens that are not compressed yet, in FP32" if cache.ratio else rows
 
 
 def _state_term(cache: RecurrentState) -> str:

@@ -250,7 +250,11 @@ def test_the_order_of_layers_in_words(subject_of: SubjectOf, model: str, pattern
         ("stepfun-ai__step3", "61 layers, each with full attention: 4 dense MLP + 56 MoE + 1 dense MLP"),
         ("meituan-longcat__LongCat-Flash-Chat", "28 layers: 2 x latent attention with MoE"),
         ("facebook__bart-large-cnn", "12 layers: full attention and cross-attention with dense MLP"),
-        ("BAAI__bge-m3", "24 layers: attention without a cache with dense MLP"),
+        ("BAAI__bge-m3", "24 layers: uncached attention with dense MLP"),
+        (
+            "deepseek-ai__DeepSeek-V4-Pro",
+            "61 layers, each with MoE: 1 compressed 128:1 + 30 x (1 compressed 128:1 + 1 compressed 4:1)",
+        ),
         (
             "meta-llama__Llama-4-Maverick-17B-128E-Instruct",
             "48 layers: 12 x (1 chunk 8,192 with dense MLP + 1 chunk 8,192 with MoE"
@@ -285,6 +289,16 @@ def test_a_state_tells_its_convolution_and_its_matrix(subject_of: SubjectOf) -> 
     assert (delta.shape, delta.count, delta.layers) == ("state", 36, "0–2, 4–6, … 44–46")
     [state] = [figures[key] for key in delta.figures]
     assert state.arithmetic.startswith("one layer: 24,576 of convolution x 2 B + 524,288 of state x ")
+
+
+def test_a_compressed_cache_tells_its_rows_and_its_window() -> None:
+    # A row of 512 values and an indexer key of 128 B with a scale of 4 B per 4 tokens; 128 tokens uncompressed.
+    found = _map("deepseek-ai__DeepSeek-V4-Pro")
+    growing, bounded = (found.figures[key] for key in found.kinds[-1].figures)
+    assert growing.arithmetic == "30 compressed layers x (512 x 2 B + 132 B) / 4 = 8,670 B per token"
+    assert bounded.arithmetic.startswith(
+        "one layer: 128 tokens x 512 x 2 B + tokens that are not compressed yet"
+    )
 
 
 def test_layers_of_both_sorts_have_both_figures(subject_of: SubjectOf) -> None:
