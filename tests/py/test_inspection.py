@@ -292,7 +292,7 @@ def test_a_state_tells_its_convolution_and_its_matrix(subject_of: SubjectOf) -> 
 
 
 def test_a_compressed_cache_tells_its_rows_and_its_window() -> None:
-    # A row of 512 values and an indexer key of 128 B with a scale of 4 B per 4 tokens; 128 tokens uncompressed.
+    # Per 4 tokens a row of 512 values and an indexer key of 128 B with its scale; 128 tokens uncompressed.
     found = _map("deepseek-ai__DeepSeek-V4-Pro")
     growing, bounded = (found.figures[key] for key in found.kinds[-1].figures)
     assert growing.arithmetic == "30 compressed layers x (512 x 2 B + 132 B) / 4 = 8,670 B per token"
