@@ -56,7 +56,9 @@ ALWAYS_COMPANY = frozenset(
 )
 """Tensor words that only ever stand beside values."""
 
-COMPANY_OF_PACKED = frozenset({"scales", "scale", "s", "zero", "biases", "meta", "codebooks"})
+COMPANY_OF_PACKED = frozenset(
+    {"scales", "scale", "s", "zero", "biases", "meta", "codebooks", "tables", "tables2"}
+)
 """Tensor words that are company beside packed values and parameters of their own elsewhere: a router has a
 `scale`."""
 
@@ -204,15 +206,17 @@ def _aqlm(tensors: Mapping[str, Stored], _: Scheme) -> Packing:
 
 def _hqq(tensors: Mapping[str, Stored], scheme: Scheme) -> Packing:
     """W_q: bytes of 8 / bits values; 3-bit values go ten into a 32-bit word."""
-    stored = tensors["W_q"]
+    stored, scale = tensors["W_q"], tensors.get("scale")
     width = _dtype(stored).bits
     if scheme.bits not in (1, *_WIDTHS):
         return Packing(format=UNKNOWN, word="W_q", num_params=None)
+    per_word, (rows, columns) = width // scheme.bits, _last_two(stored)
+    num_params = rows * columns * per_word
+    grouped = prod(scale.shape) * scheme.group_size if scale is not None and scheme.group_size else 0
+    if grouped % columns == 0 and ceil_div(grouped // columns, per_word) == rows:
+        num_params = grouped  # the last row of words may be part empty
     return Packing(
-        format=f"int{scheme.bits}",
-        word="W_q",
-        num_params=prod(stored.shape) * (width // scheme.bits),
-        group_size=scheme.group_size,
+        format=f"int{scheme.bits}", word="W_q", num_params=num_params, group_size=scheme.group_size
     )
 
 

@@ -58,7 +58,7 @@ TENSOR_WORDS = _words(
     scale_inv scale_packed input_scale input_scale_inv input_global_scale input_scale_ub activation_scale
     act_scale output_scale k_scale v_scale q_scale kv_scale prob_scale pre_quant_scale _weight_scale
     qzeros zero biases weight_zero_point input_zero_point _weight_zero_point g_idx weight_g_idx weight_shape
-    weight_format meta compressed bitmask row_offsets
+    weight_format meta compressed bitmask row_offsets tables tables2
     """
 )
 """Last words of names that belong to a tensor and not to the module that holds it: values, biases, scales,

@@ -27,7 +27,8 @@ VOCABULARY_PADDING: Final = 64
 """vLLM pads the vocabulary to it before it is split (layers/vocab_parallel_embedding.py)."""
 
 SMALLEST_HALVED_GROUP: Final = 32
-"""vLLM halves the group of AWQ and GPTQ experts down to it (layers/quantization/moe_wna16.py)."""
+"""vLLM halves the group of AWQ and GPTQ experts down to it (layers/quantization/moe_wna16.py; inc.py hands
+it the experts of AutoRound)."""
 
 BLOCK_MATRICES: Final = frozenset(
     {Part.ATTENTION, Part.STATE, Part.DENSE_MLP, Part.ROUTED_EXPERT, Part.SHARED_EXPERT}
@@ -229,7 +230,7 @@ def _quant_group(
         return None
     for width in widths:
         allowed = group
-        if width.part is Part.ROUTED_EXPERT and quantization.method in ("awq", "gptq"):
+        if width.part is Part.ROUTED_EXPERT and quantization.method in ("awq", "gptq", "auto-round"):
             allowed = min(group, SMALLEST_HALVED_GROUP)
         if width.is_input and group < width.width and width.width // tp % allowed:
             part = f"{width.width:,} / {tp} = {width.width // tp:,}"

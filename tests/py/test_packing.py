@@ -165,6 +165,13 @@ TOLD_BY_DECLARATION: list[tuple[str, Tensors, Scheme, str | None, str]] = [
         "int4",
     ),
     (
+        "HIGGS",
+        {"weight": ("I16", (3584, 4096)), "scales": ("F16", (56, 4096)), "tables": ("F16", (16, 1))},
+        Scheme(bits=4, group_size=256),
+        "higgs",
+        "int4",
+    ),
+    (
         "MLX 4 bit",
         {"weight": ("U32", (4096, 1792)), "scales": ("BF16", (4096, 224)), "biases": ("BF16", (4096, 224))},
         Scheme(bits=4, group_size=64),
@@ -345,6 +352,14 @@ def test_hqq_packs_ten_three_bit_values_into_a_word() -> None:
     packing = find_packing(stored({"W_q": ("I32", (410, 64))}), Scheme(bits=3), "hqq")
     assert packing is not None
     assert packing.num_params == 262_400
+
+
+def test_hqq_scales_say_where_a_three_bit_row_ends() -> None:
+    # 4096 x 64 values in 410 rows of ten: the last row holds six.
+    tensors = stored({"W_q": ("I32", (410, 64)), "scale": ("F16", (4096, 1))})
+    packing = find_packing(tensors, Scheme(bits=3, group_size=64), "hqq")
+    assert packing is not None
+    assert packing.num_params == 262_144
 
 
 @pytest.mark.parametrize(

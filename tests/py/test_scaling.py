@@ -171,6 +171,13 @@ def test_parts_that_are_not_quantized_are_no_rule() -> None:
         pytest.param(AWQ, routed(768), 8, None, id="experts: 96 is 3 halved groups of 32"),
         pytest.param(AWQ, routed(768), 16, "quant group", id="experts: 48 is not"),
         pytest.param(
+            ShardedQuantization(method="auto-round", group_size=128),
+            routed(768),
+            8,
+            None,
+            id="AutoRound hands experts to the same kernel",
+        ),
+        pytest.param(
             ShardedQuantization(method="compressed-tensors", group_size=128),
             routed(768),
             4,
