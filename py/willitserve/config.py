@@ -159,12 +159,14 @@ def _task(keys: ConfigKeys, outer: ConfigKeys) -> Task:
         return "encoder-decoder"
     name = _name(keys, outer)
     sees_both_ways = keys.found("use_bidirectional_attention")
+    # A prompt that is seen both ways, as in PaliGemma, is still continued word by word.
+    generates = name.endswith(("ForCausalLM", "ForConditionalGeneration"))
     if (
         keys.model_type in ENCODER_CLASSES
         or name in ENCODER_ARCHITECTURES
         or name.endswith("ForMaskedLM")
         or keys.flag("is_causal") is False
-        or (sees_both_ways is not None and sees_both_ways[1] in (True, "all"))
+        or (sees_both_ways is not None and sees_both_ways[1] in (True, "all") and not generates)
     ):
         return "embed"
     return "generate"

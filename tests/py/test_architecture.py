@@ -266,6 +266,20 @@ def test_attention_that_sees_both_ways_caches_nothing(put: dict[str, object]) ->
     assert kinds(architecture) == {}
 
 
-def test_images_seen_both_ways_leave_the_cache() -> None:
-    # Gemma 4: `vision` concerns image tokens alone.
-    assert describe(PLAIN | {"use_bidirectional_attention": "vision"}).task == "generate"
+@pytest.mark.parametrize(
+    "put",
+    [
+        pytest.param({"use_bidirectional_attention": "vision"}, id="Gemma 4: image tokens alone"),
+        pytest.param(
+            {
+                "architectures": ["PaliGemmaForConditionalGeneration"],
+                "text_config": PLAIN | {"use_bidirectional_attention": True},
+            },
+            id="PaliGemma: the prompt",
+        ),
+    ],
+)
+def test_a_prompt_seen_both_ways_leaves_the_cache(put: dict[str, object]) -> None:
+    architecture = describe(PLAIN | put)
+    assert architecture.task == "generate"
+    assert kinds(architecture) != {}
