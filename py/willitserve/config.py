@@ -237,10 +237,16 @@ def _first_attention(keys: ConfigKeys, task: Task, layers: tuple[Layer, ...]) ->
 
 
 def _tied(keys: ConfigKeys, outer: ConfigKeys) -> tuple[bool, str]:
-    for source in (keys, outer):
-        if source.has("tie_word_embeddings"):
-            tied = source.flag("tie_word_embeddings")
-            return bool(tied), "tie_word_embeddings of config.json"
+    stated = {
+        bool(source.flag("tie_word_embeddings"))
+        for source in (keys, outer)
+        if source.has("tie_word_embeddings")
+    }
+    if len(stated) == 2:
+        # A head that was one with the embedding would not have been stored.
+        return False, "config.json and its text model disagree: what the checkpoint stores decides"
+    if stated:
+        return stated.pop(), "tie_word_embeddings of config.json"
     default = class_defaults(keys.model_type).get("tie_word_embeddings")
     if isinstance(default, bool):
         return default, f"config.json is silent; default of the {keys.model_type} class"

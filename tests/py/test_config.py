@@ -270,6 +270,16 @@ def test_another_class_lends_no_default() -> None:
             id="outer key",
         ),
         pytest.param(
+            {
+                "model_type": "qwen3_vl_moe",
+                "tie_word_embeddings": False,
+                "text_config": LLAMA | {"tie_word_embeddings": True},
+            },
+            False,
+            "disagree",
+            id="the text model contradicts the whole",
+        ),
+        pytest.param(
             without(LLAMA, "tie_word_embeddings", model_type="x"), False, "are silent", id="unknown class"
         ),
     ],
