@@ -141,7 +141,7 @@ function showTrouble() {
 function showAnswer(answer, isFinal) {
   report = answer;
   byId("plan-report").textContent = JSON.stringify(answer);
-  const isPlan = answer.memory !== null || Object.keys(answer.figures).length > 0;
+  const isPlan = Object.keys(answer.figures).some((key) => key.startsWith("memory."));
   byId("memory-bar").hidden = answer.memory === null;
   byId("numbers").hidden = !isPlan;
   verdict.update(answer, linkTo);
