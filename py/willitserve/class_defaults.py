@@ -267,6 +267,10 @@ _CLASSES: Final[Mapping[str, Mapping[str, ClassValue]]] = {
         "max_position_embeddings": 8192,
         **_TIED,
     },
+    "cwm": {"sliding_window": 8192, "sliding_window_pattern": "GLLL", **_UNTIED},
+    "granite_swa": {"sliding_window": 128, "sliding_window_pattern": "GLLL", **_TIED},
+    "granitemoe_swa": {"sliding_window": 128, "sliding_window_pattern": "GLLL", **_UNTIED},
+    "vaultgemma": {"sliding_window": 4096, "sliding_window_pattern": 2, **_TIED},
     "olmo": {"max_position_embeddings": 2048, **_UNTIED},
     "olmo2": {"max_position_embeddings": 2048, **_UNTIED},
     "olmo3": {
@@ -357,7 +361,7 @@ _CLASSES: Final[Mapping[str, Mapping[str, ClassValue]]] = {
     "recurrent_gemma": {"attention_window_size": 2048, "conv1d_width": 4, **_TIED},
     "lfm2": {"num_key_value_heads": 8, "conv_L_cache": 3, "max_position_embeddings": 128000, **_TIED},
     "lfm2_moe": {"num_key_value_heads": 8, "conv_L_cache": 3, "num_dense_layers": 2, **_TIED},
-    "olmo_hybrid": {"linear_conv_kernel_dim": 4, **_UNTIED},
+    "olmo_hybrid": {"linear_conv_kernel_dim": 4, "full_attention_interval": 4, **_UNTIED},
     # Encoders
     **dict.fromkeys(("bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta"), _BERT),
     "modernbert": {"max_position_embeddings": 8192, **_TIED},

@@ -314,6 +314,17 @@ def _states_everywhere(keys: ConfigKeys, count: int) -> tuple[Mixer, ...] | None
     return (Mixer("unknown"),) * count
 
 
+def _states_without_a_place(keys: ConfigKeys, count: int) -> tuple[Mixer, ...] | None:
+    """A linear attention is described and nothing says which layers have it."""
+    named = next(
+        (n for n in ("linear_attn_config", "linear_num_value_heads", "linear_num_heads") if keys.has(n)), None
+    )
+    if named is None:
+        return None
+    keys.give_up(f"{named} without the layers that have linear attention")
+    return (Mixer("unknown"),) * count
+
+
 def _window_lists(keys: ConfigKeys, count: int) -> tuple[Mixer, ...] | None:
     """One window per layer, repeated where the list is short; null or 0 means that the layer sees
     everything."""
@@ -393,6 +404,7 @@ _READERS: Final[tuple[Callable[[ConfigKeys, int], tuple[Mixer, ...] | None], ...
     _linear_attention_lists,
     _periods,
     _states_everywhere,
+    _states_without_a_place,
     _window_lists,
     _window_pattern,
     _chunks,

@@ -82,6 +82,9 @@ _BUFFERS = _words(
 )
 """Last words of tensors that the model class computes or fixes: nothing in them was learned."""
 
+_LEARNED_ROTARY = _words("alpha weight bias")
+"""Last words of what a rotary module learned; all else in it is computed."""
+
 _STACKS = _words("layers layer h block blocks decoder_layers encoder_layers")
 _VISION = _words(
     """
@@ -169,7 +172,8 @@ def _tower(lead: list[str]) -> Part | None:
 def _part(
     names: list[str], below: list[str], lead: list[str], tower: Part | None, position: int | None
 ) -> Part:
-    if names[-1] in _BUFFERS or any("rotary" in _tokens(name) for name in names):
+    is_rotary = any("rotary" in _tokens(name) for name in names) and names[-1] not in _LEARNED_ROTARY
+    if names[-1] in _BUFFERS or is_rotary:
         return Part.BUFFER
     if any(_tokens(name) & _DRAFT for name in lead):
         return Part.DRAFT

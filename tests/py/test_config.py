@@ -374,6 +374,9 @@ def test_context_as_the_engine_derives_it(put: dict[str, object], longest: int, 
             {"layer_types": ["full_attention", "telepathy"]}, '"telepathy" (layer_types)', id="word"
         ),
         pytest.param({"nsa_config": {"block": 64}}, "nsa_config changes what attention caches", id="marker"),
+        pytest.param(
+            {"linear_num_value_heads": 4}, "linear_num_value_heads without the layers", id="no place"
+        ),
         pytest.param({"sconv_kernel_size": 4}, "sconv_kernel_size changes what attention", id="Inkling"),
         pytest.param({"qk_dim_factor": 0.5}, "qk_dim_factor changes what attention caches", id="xLSTM"),
         pytest.param(

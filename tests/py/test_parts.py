@@ -156,6 +156,7 @@ OUTSIDE = [
     # buffers
     ("transformer.rotary_pos_emb.inv_freq", Part.BUFFER),
     ("model.layers.*.self_attn.rotary_emb.inv_freq", Part.BUFFER),
+    ("model.language_model.rotary_emb.alpha", Part.OTHER),
     ("roberta.embeddings.position_ids", Part.BUFFER),
     ("h.*.attn.masked_bias", Part.BUFFER),
     ("layers.*.ffn.gate.tid2eid", Part.BUFFER),

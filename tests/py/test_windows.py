@@ -55,6 +55,7 @@ WINDOWED: dict[str, object] = {
             [1024, 0] * 3,
             id="gpt-oss: the class alternates",
         ),
+        pytest.param({"model_type": "cwm"}, [0, 1024, 1024, 1024, 0, 1024], id="CWM: the first of four"),
     ],
 )
 def test_windows(put: dict[str, object], windows: list[int]) -> None:
