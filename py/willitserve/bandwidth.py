@@ -4,7 +4,6 @@ The ceiling is bandwidth over the fewest bytes that a step can read, and is hard
 is the business of `step_time.py`.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -19,6 +18,7 @@ from willitserve.architecture import (
 from willitserve.checkpoint import Checkpoint, Part, TensorGroup
 from willitserve.engine import AllReduce
 from willitserve.gpu import GpuSpec
+from willitserve.identity_memo import IdentityMemo
 from willitserve.kv_cache import kv_read_bytes
 from willitserve.units import ceil_div
 from willitserve.weights import WeightFormat, loaded_bytes, main_format, rank_share, step_groups
@@ -51,38 +51,32 @@ def _power(base: float, exponent: int) -> float:
 class _Folded:
     """A checkpoint as one step meets it: layers that are alike folded into one entry."""
 
-    checkpoint: Checkpoint
     groups: tuple[tuple[TensorGroup, tuple[int | None, ...]], ...]
     """One group of each kind, and the layers that have such a group."""
     has_head: bool
     main_format: str
 
 
-_folded: OrderedDict[int, _Folded] = OrderedDict()
-_MOST_FOLDED = 4
-"""Checkpoints kept folded: the open one and those it is compared with."""
+_folded: IdentityMemo[Checkpoint, _Folded] = IdentityMemo(4)
+"""Of the open checkpoint and those it is compared with."""
 
 
 def _fold(checkpoint: Checkpoint) -> _Folded:
-    """Fold a checkpoint once; it is kept by identity, for comparing groups costs as much as folding them."""
-    known = _folded.get(id(checkpoint))
-    if known is not None and known.checkpoint is checkpoint:
-        return known
+    """Fold a checkpoint once."""
+    return _folded.get(checkpoint, None, lambda: _fold_anew(checkpoint))
+
+
+def _fold_anew(checkpoint: Checkpoint) -> _Folded:
     kinds: dict[tuple[object, ...], tuple[TensorGroup, list[int | None]]] = {}
     for group in step_groups(checkpoint):
         key = (group.part, group.module, group.format, group.shape, group.count, group.stored_bytes,
                group.num_params, group.layer is None)  # fmt: skip
         kinds.setdefault(key, (group, []))[1].append(group.layer)
-    folded = _Folded(
-        checkpoint=checkpoint,
+    return _Folded(
         groups=tuple((group, tuple(layers)) for group, layers in kinds.values()),
         has_head=any(group.part is Part.OUTPUT_HEAD and group.served for group in checkpoint.groups),
         main_format=main_format(checkpoint),
     )
-    _folded[id(checkpoint)] = folded
-    while len(_folded) > _MOST_FOLDED:
-        _folded.popitem(last=False)
-    return folded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@ request."""
 
 from dataclasses import dataclass, replace
 
-from willitserve import precision
 from willitserve.assess import Assessment, Subject, assess, pick_weight_format
 from willitserve.catalog import Catalog
 from willitserve.citations import with_citations
@@ -15,17 +14,16 @@ from willitserve.gpu import GpuSpec
 from willitserve.inspection import inspect_subject
 from willitserve.kv_cache import layers_of_stages
 from willitserve.memory_bar import bar_figures, memory_bar
+from willitserve.precision_report import precision_report
 from willitserve.report import (
     BandwidthReport,
     Figure,
-    FormatAnswer,
     GpuChoice,
     GpuFacts,
     MemoryReport,
     ModelFacts,
     Note,
     PlanReport,
-    PrecisionReport,
     Problem,
     ScalingReport,
     State,
@@ -36,7 +34,7 @@ from willitserve.request import DEFAULTS, PlanRequest, shown
 from willitserve.startup_log import predicted_lines
 from willitserve.units import GB, GIB, ceil_div
 from willitserve.verdict import SERVING, judge, memory_state, warnings_of, ways_out
-from willitserve.weights import WEIGHT_FORMATS, loaded_bytes, main_format, stage_weight_bytes
+from willitserve.weights import stage_weight_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,55 +124,6 @@ def _bandwidth(plan: Assessment) -> BandwidthReport:
         ttft_s_low=speed.ttft_low if speed else None,
         ttft_s_high=speed.ttft_high if speed else None,
         state="ok" if speed else "unknown",
-    )
-
-
-def _bytes_in(subject: Subject, name: str) -> int:
-    weight_format = WEIGHT_FORMATS[name]
-    return sum(
-        loaded_bytes(group, run_dtype_bits=16, weight_format=weight_format)
-        for group in subject.checkpoint.groups
-        if group.served
-    )
-
-
-def _precision(catalog: Catalog, subject: Subject, plan: Assessment) -> PrecisionReport:
-    gpu = plan.gpu
-    stored = main_format(subject.checkpoint)
-    in_use = plan.weight_format.name if plan.weight_format else stored
-    table_name = precision.STORED_FORMATS.get(in_use)
-    if in_use in ("bf16", "f32") and plan.run_dtype == "float16":
-        table_name = "fp16"
-    answer = precision.answer_for(catalog.formats, table_name or "", gpu.compute_capability)
-    row, because = precision.recommend(catalog.formats, gpu)
-    natives = [
-        entry.label
-        for entry in precision.LADDER
-        if precision.answer_for(catalog.formats, entry.table_name, gpu.compute_capability) == "native"
-    ]
-    alternatives: list[FormatAnswer] = []
-    for entry in precision.LADDER:
-        found = precision.answer_for(catalog.formats, entry.table_name, gpu.compute_capability)
-        alternatives.append(
-            FormatAnswer(
-                format=entry.name,
-                label=entry.label,
-                support=found,
-                sentence=precision.sentence_for(entry, found, card=gpu.name),
-                weight_bytes=_bytes_in(subject, entry.name),
-            )
-        )
-    known = any(entry.support != "unknown" for entry in alternatives)
-    states: dict[str, State] = {"native": "ok", "weight-only": "ok", "emulated": "tight", "refused": "no"}
-    return PrecisionReport(
-        checkpoint_format=stored,
-        compute_format=in_use if answer == "native" else plan.run_dtype,
-        native=None if answer == "unknown" else answer == "native",
-        native_formats=natives if known else None,
-        recommended=row.name,
-        recommended_because=because,
-        alternatives=alternatives,
-        state="tight" if plan.dtype_change else states.get(answer, "unknown"),
     )
 
 
@@ -348,7 +297,7 @@ def plan(
         defaults=_defaults(catalog, found),
         memory=_memory(found, memory_state(found, verdict.code)),
         bandwidth=_bandwidth(found),
-        precision=_precision(catalog, subject, found),
+        precision=precision_report(catalog, subject, found),
         scaling=_scaling(found),
         checkpoint=checkpoint,
         figures=with_citations(

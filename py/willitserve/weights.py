@@ -15,6 +15,7 @@ from willitserve.allocator import allocated_bytes
 from willitserve.architecture import Architecture, LatentAttention
 from willitserve.checkpoint import Checkpoint, Part, TensorGroup
 from willitserve.expert_padding import ExpertKernel, padded_ratio
+from willitserve.identity_memo import IdentityMemo
 from willitserve.units import ceil_div, round_up
 
 VOCABULARY_PADDING = 64
@@ -183,6 +184,39 @@ def stage_weight_bytes(
         vLLM `Model loading took` counts `torch.cuda.memory_allocated` (vllm/utils/mem_utils.py
         `DeviceMemoryProfiler`).
     """
+    key = (id(architecture), stages, tp, run_dtype_bits, weight_format, expert_kernel, made_at_load)
+
+    def add_up() -> tuple[Architecture, list[int]]:
+        added = _stage_weight_bytes(
+            checkpoint,
+            architecture,
+            stages,
+            tp=tp,
+            run_dtype_bits=run_dtype_bits,
+            weight_format=weight_format,
+            expert_kernel=expert_kernel,
+            made_at_load=made_at_load,
+        )
+        return architecture, added
+
+    return list(_added_up.get(checkpoint, key, add_up)[1])
+
+
+_added_up: IdentityMemo[Checkpoint, tuple[Architecture, list[int]]] = IdentityMemo(32)
+"""Users and context are dragged, weights stay: the sum is kept, with the architecture whose id is a key."""
+
+
+def _stage_weight_bytes(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    stages: tuple[range, ...],
+    *,
+    tp: int,
+    run_dtype_bits: int,
+    weight_format: WeightFormat | None,
+    expert_kernel: ExpertKernel | None,
+    made_at_load: bool,
+) -> list[int]:
     tied = architecture.tie_word_embeddings
     last = len(stages) - 1
     total = [0] * len(stages)
