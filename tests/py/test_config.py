@@ -302,6 +302,24 @@ def test_language_model_of_a_multimodal_config(key: str) -> None:
     assert len(architecture.layers) == 2
 
 
+@pytest.mark.parametrize(
+    ("model_type", "kv_heads", "head_dim"),
+    [("qwen3_5_text", 4, 256), ("glm4v_text", 2, 256), ("paddleocr_vl_text", 2, 128)],
+)
+def test_a_text_model_that_leaves_out_what_its_class_sets(
+    model_type: str, kv_heads: int, head_dim: int
+) -> None:
+    # transformers 5 writes of a nested config only what differs from its class.
+    text = without(LLAMA, "num_key_value_heads", "head_dim") | {
+        "model_type": model_type,
+        "layer_types": ["full_attention"] * 2,
+        "num_attention_heads": 8,
+        "hidden_size": 2048,
+    }
+    full = first_attention({"model_type": "some_vl", "text_config": text})
+    assert (full.num_kv_heads, full.head_dim) == (kv_heads, head_dim)
+
+
 def test_a_stub_text_config_leaves_the_outer_keys() -> None:
     assert len(describe(LLAMA | {"model_type": "odd", "text_config": {"model_type": "odd_text"}}).layers) == 2
 
