@@ -1,6 +1,7 @@
 /**
  * The files of the engine on their way in: all started before anything waits, counted as they arrive, and handed
- * to Pyodide when it asks for them by the names it knows.
+ * to Pyodide when it asks for them by the names it knows. They end with the worker: the page ends a worker that
+ * has failed, so nothing here is stopped by a signal (Pyodide would leave each stopped download unhandled).
  *
  * @import { EngineFile } from "./engine/manifest.js"
  */
@@ -21,7 +22,6 @@ export class Downloads {
   #total;
   #onProgress;
   #fetch;
-  #signal;
   #loaded = 0;
   /** @type {Map<string, () => Promise<Response>>} */
   #answers = new Map();
@@ -33,14 +33,12 @@ export class Downloads {
    * @param {URL} options.base folder that the files' paths start from
    * @param {readonly EngineFile[]} options.files all that this boot will need
    * @param {OnProgress} options.onProgress
-   * @param {AbortSignal} options.signal stops every download
    * @param {typeof globalThis.fetch} [options.fetch]
    */
-  constructor({ base, files, onProgress, signal, fetch = globalThis.fetch.bind(globalThis) }) {
+  constructor({ base, files, onProgress, fetch = globalThis.fetch.bind(globalThis) }) {
     this.#base = base;
     this.#total = files.reduce((sum, file) => sum + file.bytes, 0);
     this.#onProgress = onProgress;
-    this.#signal = signal;
     this.#fetch = fetch;
     /** @type {(reason: unknown) => void} */
     let fail = () => {};
@@ -115,7 +113,7 @@ export class Downloads {
   fetch = (input, init) => {
     const url = new URL(input instanceof Request ? input.url : input, this.#base).href;
     const answer = this.#answers.get(url);
-    return answer ? answer().catch(() => NEVER) : this.#fetch(input, { signal: this.#signal, ...init });
+    return answer ? answer().catch(() => NEVER) : this.#fetch(input, init);
   };
 
   /**
@@ -170,7 +168,7 @@ export class Downloads {
   /** @param {EngineFile} file */
   async #request(file) {
     try {
-      return await this.#fetch(this.url(file), { signal: this.#signal });
+      return await this.#fetch(this.url(file));
     } catch (cause) {
       throw new BootError(unreachableFile(file.path), { cause });
     }

@@ -51,13 +51,11 @@ async function start() {
   requireWebAssembly(globalThis);
   const manifest = await loadManifest();
   const { files, start: startBoot } = BOOTS[boot];
-  const stop = new AbortController();
   let toldStep = 0;
   let settled = false;
   const downloads = new Downloads({
     base: new URL("engine/", import.meta.url),
     files: files(manifest),
-    signal: stop.signal,
     onProgress(loaded, total) {
       const step = Math.floor((loaded / total) * PROGRESS_STEPS);
       if (step > toldStep && !settled) {
@@ -69,9 +67,6 @@ async function start() {
   const restore = interceptForPyodide(downloads);
   try {
     return await Promise.race([startBoot({ manifest, downloads }), downloads.failure]);
-  } catch (cause) {
-    stop.abort();
-    throw cause;
   } finally {
     settled = true;
     restore();
