@@ -1,4 +1,4 @@
-"""Write the golden reports anew (`python tests/golden/update.py`); read the difference before committing it."""
+"""Write the golden reports anew (`python tests/golden/update.py`); read the difference before a commit."""
 
 import json
 import sys
