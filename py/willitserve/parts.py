@@ -53,7 +53,7 @@ def _words(text: str) -> frozenset[str]:
 
 TENSOR_WORDS = _words(
     """
-    weight bias qweight weight_packed W_q B codes codebooks _weight_qdata
+    weight bias gamma beta qweight weight_packed W_q B codes codebooks _weight_qdata
     scales scale s SCB weight_scale weight_scale_inv weight_scale_2 weight_scales weight_global_scale
     scale_inv scale_packed input_scale input_scale_inv input_global_scale input_scale_ub activation_scale
     act_scale output_scale k_scale v_scale q_scale kv_scale prob_scale pre_quant_scale _weight_scale
@@ -84,6 +84,9 @@ _BUFFERS = _words(
 
 _LEARNED_ROTARY = _words("alpha weight bias")
 """Last words of what a rotary module learned; all else in it is computed."""
+
+_FIXED_ACTIVATION = _words("beta eps")
+"""Constants of an activation function (xIELU) beside the ones that it learns."""
 
 _STACKS = _words("layers layer h block blocks decoder_layers encoder_layers")
 _VISION = _words(
@@ -173,7 +176,8 @@ def _part(
     names: list[str], below: list[str], lead: list[str], tower: Part | None, position: int | None
 ) -> Part:
     is_rotary = any("rotary" in _tokens(name) for name in names) and names[-1] not in _LEARNED_ROTARY
-    if names[-1] in _BUFFERS or is_rotary:
+    is_activation = names[-2:-1] == ["act_fn"] and names[-1] in _FIXED_ACTIVATION
+    if names[-1] in _BUFFERS or is_rotary or is_activation:
         return Part.BUFFER
     if any(_tokens(name) & _DRAFT for name in lead):
         return Part.DRAFT

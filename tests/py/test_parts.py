@@ -16,6 +16,8 @@ IN_LAYERS = [
     ("model.language_model.layers.*.self_attn.k_proj.bias", Part.ATTENTION, "self_attn.k_proj"),
     ("model.layers.*.self_attn.sinks", Part.ATTENTION, "self_attn.sinks"),
     ("layers.*.mlp.down_proj.weight", Part.DENSE_MLP, "mlp.down_proj"),
+    ("encoder.layer.*.attention.output.LayerNorm.gamma", Part.NORM, "attention.output.LayerNorm"),
+    ("model.layers.*.mlp.act_fn.alpha_p", Part.DENSE_MLP, "mlp.act_fn.alpha_p"),
     # GPT-2, GPT-J, NeoX, BLOOM, Falcon, MPT, OPT, ChatGLM, InternLM2, Molmo, Qwen 1
     ("h.*.attn.c_attn.weight", Part.ATTENTION, "attn.c_attn"),
     ("h.*.ln_1.weight", Part.NORM, "ln_1"),
@@ -157,6 +159,7 @@ OUTSIDE = [
     ("transformer.rotary_pos_emb.inv_freq", Part.BUFFER),
     ("model.layers.*.self_attn.rotary_emb.inv_freq", Part.BUFFER),
     ("model.language_model.rotary_emb.alpha", Part.OTHER),
+    ("model.layers.*.mlp.act_fn.beta", Part.BUFFER),
     ("roberta.embeddings.position_ids", Part.BUFFER),
     ("h.*.attn.masked_bias", Part.BUFFER),
     ("layers.*.ffn.gate.tid2eid", Part.BUFFER),
