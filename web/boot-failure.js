@@ -50,7 +50,7 @@ export function unreachableFile(path) {
 export const WORKER_BLOCKED = {
   code: "worker-blocked",
   message: "The browser could not start the engine's worker (engine-worker.js or a script it imports).",
-  hint: "Check that engine-worker.js and the scripts beside it are published as text/javascript, and that the site's policy has worker-src 'self'.",
+  hint: "Check that engine-worker.js and the scripts beside it are published as text/javascript, and that the site's policy has worker-src 'self'. A frame that shows this page needs sandbox=\"allow-scripts allow-same-origin\".",
 };
 
 /**

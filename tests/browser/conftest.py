@@ -9,6 +9,8 @@ Fixtures
     page      a page in a fresh context; an undeclared console error or page error fails the test, and so
               does a declared one that never came. Chromium writes each failed load (401, 404, a refused
               connection) as a console error.
+    open_page the built page, opened once for a module and answering: `open_page.choose(model)`. Its console
+              is held like that of `page`; its clock can be moved; between tests no model is left in it
     hub_page  such a page with the Hub reader alone, and nothing else of the site
 
 No test here reaches the network: a host that is not the stand-in's does not resolve. CHROMIUM names another
@@ -27,6 +29,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 from playwright.sync_api import Error as PageError
 
 from browser.hub_page import PAGES, WEB, HubPage
+from browser.plan_page import DIST, START_MS, PlanPage
 from browser.standin.hub import HubStandIn
 from browser.standin.serving import issue_certificate, resolver_rules, served, static_site
 
@@ -123,6 +126,37 @@ def page(chromium: Browser, hub: HubStandIn, console: ConsoleWatch) -> Iterator[
     page.on("pageerror", console.on_page_error)
     yield page
     context.close()
+    console.verify()
+
+
+@dataclass
+class _OpenPage:
+    plan_page: PlanPage
+    watch: ConsoleWatch
+    """That of the test which has the page now."""
+
+
+@pytest.fixture(scope="module")
+def _open_page(chromium: Browser, site: Callable[[Mapping[str, Path]], str]) -> Iterator[_OpenPage]:
+    assert DIST.is_dir(), "there is no dist/: run `python3 build.py` first"
+    context = chromium.new_context()
+    page = context.new_page()
+    page.set_default_timeout(START_MS)
+    opened = _OpenPage(PlanPage(page, site({"/": DIST})), ConsoleWatch())
+    page.on("console", lambda message: opened.watch.on_message(message))
+    page.on("pageerror", lambda error: opened.watch.on_page_error(error))
+    page.clock.install()
+    opened.plan_page.open({"gpu": "l4-24gb", "users": "2", "context": "1024"})
+    opened.watch.verify()
+    yield opened
+    context.close()
+
+
+@pytest.fixture
+def open_page(_open_page: _OpenPage, hub: HubStandIn, console: ConsoleWatch) -> Iterator[PlanPage]:
+    _open_page.watch = console
+    yield _open_page.plan_page
+    _open_page.plan_page.choose("")
     console.verify()
 
 

@@ -1,4 +1,8 @@
-"""The page over reports from files: the real index.html and main.js, a stand-in for the engine's worker."""
+"""The whole page in a browser, as a test uses it.
+
+Two sites show it: the built dist/, and the page's own files over a stand-in for the engine's worker that
+answers with reports from files.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,8 +17,12 @@ from browser.standin.faults import Silence
 from browser.standin.hub import HubStandIn
 
 ROOT = Path(__file__).resolve().parents[2]
+DIST = ROOT / "dist"
 FIXTURES = ROOT / "tests" / "web" / "fixtures"
 ENGINE_STAND_IN = ROOT / "tests" / "web" / "harness" / "engine-worker.js"
+
+START_MS = 60_000
+"""Python starts within this on a busy machine."""
 
 SHOWN: dict[str, dict[str, str]] = {
     "serves": {"model": "Qwen/Qwen3-8B", "gpu": "h100-sxm5-80gb", "users": "16"},
@@ -43,8 +51,34 @@ class PlanPage:
         self.page.goto(f"{self.origin}/?{text}")
         self.wait(until)
 
+    def choose(self, model: str, *, until: str | None = "ready") -> None:
+        """Type another model into the form and wait for its answer; None: for nothing."""
+        box = self.page.get_by_label("Model", exact=True)
+        box.fill(model)
+        box.press("Enter")
+        if until is not None:
+            self.wait(until)
+
     def wait(self, answer: str = "ready") -> None:
         self.page.wait_for_selector(f"html[data-answer={answer}]")
+
+    def wait_for_source(self, source: str) -> None:
+        """Until the answer rests on this: `hub`, `catalog`, …"""
+        self.page.wait_for_function(
+            "(source) => JSON.parse(document.getElementById('plan-report').textContent)?.model.source"
+            " === source",
+            arg=source,
+        )
+        self.wait()
+
+    def wait_for_report(self) -> None:
+        """Until the core has answered, whether or not something is in the model's way."""
+        self.page.wait_for_function("() => document.getElementById('plan-report').textContent !== 'null'")
+
+    @property
+    def alert(self) -> str:
+        """The sentence that stands in the way; empty when none does."""
+        return self.text("[role=alert]")
 
     def text(self, selector: str) -> str:
         return self.page.locator(selector).inner_text()

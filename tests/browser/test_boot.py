@@ -18,6 +18,7 @@ pytestmark = pytest.mark.browser
 
 DIST = Path(__file__).resolve().parents[2] / "dist"
 PAGES = Path(__file__).resolve().parent / "pages"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 # Far from the root: every address in dist/ must be relative.
 MOUNT = "/docs/latest/will-it-serve"
 # More than the client waits for a sign of life.
@@ -92,6 +93,22 @@ def assert_answers_as_cpython(page: Page) -> None:
         assert ask(page, *call) == cpython_reply(*call)
 
 
+def assert_gives_the_golden_reports(page: Page) -> None:
+    """Every request of tests/golden gives the report that was accepted: same keys, same order, same values.
+
+    Both are written by the browser, which writes 1.0 as 1.
+    """
+    requests: dict[str, dict[str, str]] = json.loads((GOLDEN / "requests.json").read_text("utf-8"))
+    for name, query in requests.items():
+        golden = (GOLDEN / "reports" / f"{name}.json").read_text("utf-8")
+        answered, accepted = page.evaluate(
+            "async ([query, golden]) => [await ask('plan', { query }), JSON.parse(golden)]"
+            ".map((reply) => JSON.stringify(reply, null, 1))",
+            [query, golden],
+        )
+        assert answered == accepted, name
+
+
 def failure(statuses: list[dict[str, Any]]) -> dict[str, str]:
     """The error of a start that failed, which must be the last thing said."""
     assert [status["stage"] for status in statuses].index("failed") == len(statuses) - 1
@@ -107,6 +124,7 @@ class TestOneZip:
         statuses = boot()
         assert statuses[-1] == {"kind": "status", "stage": "ready", "boot": "one-zip"}
         assert_answers_as_cpython(page)
+        assert_gives_the_golden_reports(page)
 
     def test_tells_real_bytes_up_to_the_total(self, boot: Callable[..., Any]) -> None:
         progress = [status for status in boot() if "loaded" in status]
@@ -153,6 +171,7 @@ class TestPackages:
         assert boots_tried(statuses) == ["one-zip", "packages"]
         assert "answered 404" in next(status["detail"] for status in statuses if status["boot"] == "packages")
         assert_answers_as_cpython(page)
+        assert_gives_the_golden_reports(page)
 
     @pytest.mark.parametrize(
         ("pattern", "body"),

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from browser.conftest import ConsoleWatch
 from browser.faulty_site import FaultySite
 from browser.hub_page import CHECKPOINTS
-from browser.plan_page import ROOT, PlanPage
+from browser.plan_page import DIST, START_MS, PlanPage
 from browser.standin.faults import Silence, Status
 from browser.standin.hub import HUB_HOST, Account, HubStandIn
 from browser.standin.repo import Repo, git_file
@@ -17,12 +17,9 @@ from browser.standin.serving import served, static_site
 
 pytestmark = pytest.mark.browser
 
-DIST = ROOT / "dist"
 GPT2 = CHECKPOINTS / "openai-community__gpt2"
 LLAMA = CHECKPOINTS / "meta-llama__Llama-3.1-8B"
 CARD = {"gpu": "l4-24gb", "users": "2", "context": "1024"}
-# Python starts within this on a busy machine.
-START_MS = 60_000
 
 
 @pytest.fixture
@@ -67,9 +64,7 @@ def test_live_headers_take_the_place_of_the_catalogs(hub: HubStandIn, plan_page:
     hub.reset()
     hub.add(Repo.from_folder(GPT2))
     plan_page.open({"model": "openai-community/gpt2", **CARD})
-    plan_page.page.wait_for_function(
-        "JSON.parse(document.getElementById('plan-report').textContent)?.model.source === 'hub'"
-    )
+    plan_page.wait_for_source("hub")
 
     assert plan_page.report()["model"]["num_params"] == catalog_weights
     assert "read from the Hub" in plan_page.text("#basis")
@@ -188,7 +183,7 @@ def test_a_folder_of_this_computer_stands_in_for_the_model(
     report = plan_page.report()
     assert (report["model"]["id"], report["model"]["source"]) == ("my-gpt2", "folder")
     assert report["verdict"]["code"] == "serves"
-    page.wait_for_function("!location.search.includes('model=')")
+    page.wait_for_function("() => !location.search.includes('model=')")
     assert "no link can carry it" in plan_page.text("#warnings")
 
 

@@ -6,6 +6,7 @@ when asked for.
 
 import gzip
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ BITS_OF_DTYPE = {
 }  # fmt: skip
 
 CHUNK_BYTES = 1 << 16
+_number = itertools.count(1)
 
 
 class Tensor(NamedTuple):
@@ -114,10 +116,10 @@ class Repo:
     private: bool = False
     disabled: bool = False
     revisions: dict[str, str] = field(default_factory=dict[str, str])
-    """Branch, tag or `refs/…` to commit; `main` is filled in."""
+    """Branch, tag or `refs/…` to commit; `main` is filled in, with a commit that no other repository has."""
 
     def __post_init__(self) -> None:
-        self.revisions.setdefault("main", hashlib.sha1(self.id.encode()).hexdigest())
+        self.revisions.setdefault("main", hashlib.sha1(f"{self.id} {next(_number)}".encode()).hexdigest())
 
     @property
     def sha(self) -> str:
