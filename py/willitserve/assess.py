@@ -327,7 +327,7 @@ def _speed(
     weight_format: WeightFormat | None,
 ) -> Speed | None:
     card_bandwidth = gpu.bandwidth_bytes_per_s
-    if card_bandwidth is None:
+    if card_bandwidth is None or subject.architecture.task == "embed":
         return None
     architecture, checkpoint, users = subject.architecture, subject.checkpoint, request.users
     weights = bandwidth.step_weights(

@@ -302,6 +302,8 @@ def _speed(plan: Assessment) -> dict[str, Figure]:
     speed = plan.speed
     if speed is None:
         because = "the memory bandwidth of this card is not known"
+        if plan.task == "embed":
+            because = "an encoder does not decode"
         return {
             "bandwidth.decode_tokens_per_s_ceiling": _unknown(
                 "Decode ceiling, each user", "tokens/s", because

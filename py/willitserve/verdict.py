@@ -65,7 +65,7 @@ def judge(plan: Assessment) -> Verdict:
     pool = plan.pool
     if plan.task == "embed":
         sentence = (
-            f"Serves embeddings of up to {plan.context:,} tokens on {on}: an encoder keeps no KV cache."
+            f"Serves inputs of up to {plan.context:,} tokens on {on}: an encoder keeps no KV cache."
         )
         return Verdict(code="serves", sentence=sentence)
     if pool.needed_bytes > plan.pool_bytes:

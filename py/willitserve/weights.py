@@ -323,10 +323,11 @@ def _engine_name(group: TensorGroup) -> str:
 
 
 def step_groups(checkpoint: Checkpoint) -> Iterator[TensorGroup]:
-    """The groups that one decode step reads: everything served but lookup tables and the towers of other
-    inputs."""
+    """The groups that one decode step reads: everything served but buffers, the towers of other inputs, and
+    an encoder, which runs once per request."""
     for group in checkpoint.groups:
-        if group.served and group.part not in (Part.VISION, Part.AUDIO, Part.BUFFER):
+        is_encoder = group.layer is None and "encoder" in group.pattern.split(".")
+        if group.served and not is_encoder and group.part not in (Part.VISION, Part.AUDIO, Part.BUFFER):
             yield group
 
 

@@ -217,3 +217,22 @@ def test_ranks_together_hold_at_least_the_whole(plan_of: PlanOf) -> None:
             <= tp * memory.weight_bytes_per_gpu
             <= whole.weight_bytes_per_gpu * 1.01
         )
+
+
+def test_an_encoder_is_placed_and_does_not_decode(plan_of: PlanOf) -> None:
+    report = plan_of("BAAI/bge-reranker-v2-m3", "l4-24gb")
+    assert report.verdict.code == "serves"
+    assert "no KV cache" in report.verdict.sentence
+    assert report.bandwidth is not None
+    assert report.bandwidth.decode_tokens_per_s_ceiling is None
+
+
+def test_an_encoder_beside_a_decoder_is_not_read_in_its_steps(plan_of: PlanOf) -> None:
+    """flan-t5-large has 24 encoder and 24 decoder layers; a step reads the decoder and the head."""
+    report = plan_of("google/flan-t5-large", "l4-24gb", context="512")
+    assert report.memory is not None
+    assert report.memory.weight_bytes_per_gpu is not None
+    assert report.bandwidth is not None
+    assert report.bandwidth.decode_tokens_per_s_ceiling is not None
+    read = 300e9 / report.bandwidth.decode_tokens_per_s_ceiling
+    assert read < 0.75 * report.memory.weight_bytes_per_gpu
