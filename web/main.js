@@ -216,7 +216,8 @@ function change(next, nextFolder) {
   state = next;
   folder = nextFolder;
   link.problems.length = 0;
-  controls.set(asked(), report?.query ?? {});
+  // What the core decided stands until it answers anew; a model that was taken out does not come back.
+  controls.set(asked(), { ...report?.query, model: "" });
   if (!isSameModel) verdict.ask(questionOf(asked()));
   planner.ask(planQuery(asked()), folder);
   clearTimeout(urlTimer);

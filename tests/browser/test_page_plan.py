@@ -278,3 +278,11 @@ def test_the_element_shows_an_embed_of_the_height_of_its_content(plan_page: Plan
     page.wait_for_timeout(50)
     assert page.locator("iframe").bounding_box() is not None
     assert page.locator("iframe").evaluate("frame => frame.getBoundingClientRect().height") == content
+
+
+def test_a_model_that_is_taken_out_does_not_come_back(plan_page: PlanPage) -> None:
+    plan_page.open(SHOWN["serves"])
+    box = plan_page.page.get_by_label("Model", exact=True)
+    box.fill("")
+
+    assert box.input_value() == ""
