@@ -6,6 +6,7 @@ what to do.
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -22,7 +23,7 @@ from willitserve.folder import open_folder
 from willitserve.gpu import GpuSpec
 from willitserve.plan import Model, bandwidth_text, memory_text, plan
 from willitserve.reading import from_catalog, inspect
-from willitserve.report import Figure, InspectReport, PlanReport
+from willitserve.report import Figure, InspectReport, PlanReport, Problem
 from willitserve.request import WEIGHTS, read_query
 from willitserve.rough import parse_parameters, rough_plan
 
@@ -182,9 +183,16 @@ def _inspect(options: argparse.Namespace) -> None:
     _show(report, as_json=options.json)
 
 
+def _refuse(problems: Sequence[Problem]) -> None:
+    """The page goes on with defaults where a value cannot be used; a script must not."""
+    if problems:
+        rules = [re.sub(r", so .{1,80}? (is|are) used\.", ".", problem.sentence) for problem in problems]
+        raise InputError(" ".join(rules))
+
+
 def _plan(options: argparse.Namespace) -> None:
     catalog = _packaged()
-    query = {"model": str(options.checkpoint), "gpu": str(options.gpu)}
+    query = {"gpu": str(options.gpu)}
     for option, key in PLAN_OPTIONS.items():
         value = getattr(options, option)
         if value is not None:
@@ -192,14 +200,12 @@ def _plan(options: argparse.Namespace) -> None:
     if options.enforce_eager:
         query["eager"] = "1"
     request = read_query(query)
-    if request.problems:
-        raise InputError(" ".join(problem.sentence for problem in request.problems))
+    _refuse(request.problems)
     _find_gpu(catalog, request.gpu)
     model = _model(options.checkpoint)
     versions = {"core": __version__, "catalog": f"v{catalog.schema_version}"}
     report = plan(catalog, model, request, versions=versions)
-    if report.problems:
-        raise InputError(" ".join(problem.sentence for problem in report.problems))
+    _refuse(report.problems)
     if model.subject is None:
         raise InputError(model.facts.source_sentence)
     _show(report, as_json=options.json)

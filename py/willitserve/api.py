@@ -17,7 +17,14 @@ from willitserve.catalog import Catalog
 from willitserve.catalog_files import load_packaged_catalog
 from willitserve.errors import InputError, WillItServeError
 from willitserve.plan import Model, bandwidth_text, find_engine, memory_text, plan
-from willitserve.reading import HubTotals, OpenCheckpoint, from_catalog, from_totals, no_model
+from willitserve.reading import (
+    HubTotals,
+    OpenCheckpoint,
+    from_catalog,
+    from_totals,
+    headers_text,
+    no_model,
+)
 from willitserve.repository import choose_files
 from willitserve.request import DEFAULTS, read_query, shown
 
@@ -134,7 +141,7 @@ class _Door:
     def open(self, params: Open) -> object:
         at = f" at {params.revision[:7]}" if params.revision else ""
         where = "the Hub" if params.source == "hub" else "a local folder"
-        count = f"{len(params.read)} header{'' if len(params.read) == 1 else 's'}"
+        count = headers_text(len(params.read))
         opened = OpenCheckpoint(
             model_id=params.model_id,
             revision=params.revision,
@@ -195,7 +202,7 @@ class _Door:
         if not asked:
             return no_model("Name a model, for example Qwen/Qwen3-8B.")
         return no_model(
-            f"“{shown(asked)}” is not in the catalog and its headers are not read yet.", model_id=asked
+            f"“{shown(asked)}” is not in the catalog, and no headers of it were read.", model_id=asked
         )
 
     def drop(self, params: Drop) -> object:
@@ -231,18 +238,19 @@ def handle(text: str, payload: bytes | None = None) -> str:
     head."""
     try:
         call: object = json.loads(text)
-        if not isinstance(call, dict):
-            return _failure("input", "a call is a JSON object with method and params", "")
-        fields = cast("dict[str, object]", call)
+    except (ValueError, RecursionError) as error:
+        return _failure("input", f"The call is not JSON: {error}.", "")
+    if not isinstance(call, dict):
+        return _failure("input", "A call is a JSON object with method and params.", "")
+    fields = cast("dict[str, object]", call)
+    try:
         value = _call(str(fields.get("method")), fields.get("params", {}), payload)
         return json.dumps({"value": value}, ensure_ascii=False, separators=(",", ":"))
     except WillItServeError as error:
-        return _failure(error.code, error.message, error.hint)
+        return _failure(error.code, error.said, error.hint)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in first["loc"])
         return _failure("input", f"{place}: {first['msg']}", "")
-    except (ValueError, RecursionError) as error:
-        return _failure("input", f"the call is not JSON: {error}", "")
     except Exception:  # the page must be told, whatever it was
         return _failure("internal", "The planner failed on this input.", traceback.format_exc(limit=-6))

@@ -10,7 +10,7 @@ from willitserve.checkpoint import Checkpoint
 from willitserve.engine import BatchLimits, EngineSpec
 from willitserve.expert_padding import expert_kernel
 from willitserve.gpu import GpuSpec, TotalMemory
-from willitserve.kv_cache import kv_read_bytes, layers_of_stages
+from willitserve.kv_cache import kv_bytes_for_sequence, kv_read_bytes, layers_of_stages
 from willitserve.memory import card_of
 from willitserve.report import RejectedTp
 from willitserve.request import PlanRequest
@@ -94,6 +94,8 @@ class Assessment:
     sort_bytes: int
     """By how much the pool may be smaller still, where the installation decides how the sampler works."""
     pool: memory.Pool | None
+    running_users: int
+    """How many of the asked users decode at once: the speed is theirs."""
     speed: Speed | None
     valid_tp: tuple[int, ...]
     rejected_tp: tuple[RejectedTp, ...]
@@ -105,6 +107,17 @@ class Assessment:
         if self.pool is None or self.pool.max_users is None:
             return None
         return min(self.pool.max_users, self.max_num_seqs)
+
+
+def running_users(request: PlanRequest, *, pool_bytes: int, sequence_bytes: int, max_num_seqs: int) -> int:
+    """The asked users, or as many as may decode at once.
+
+    `pool_bytes` is the upper edge of the pool, `sequence_bytes` what a sequence holds while it decodes (one
+    that is still being read may need more, which `max_users` counts). Where none fits, all are taken: a
+    what-if.
+    """
+    held = pool_bytes // sequence_bytes if sequence_bytes else max_num_seqs
+    return min(request.users, held, max_num_seqs) if held else request.users
 
 
 def default_context(architecture: Architecture, at_most: int | None) -> int:
@@ -222,6 +235,16 @@ def assess(
         + overhead.non_torch_error_gib * GIB
         + (overhead.cuda_graph_error_gib * GIB if engine.subtracts_cuda_graphs and not request.eager else 0)
     )
+    running = request.users
+    if room is not None:
+        running = running_users(
+            request,
+            pool_bytes=max(0, room + round(band)),
+            sequence_bytes=kv_bytes_for_sequence(
+                architecture, context, kv_dtype_bits=kv_bits, tp=request.tp, layers=rank.layers
+            ),
+            max_num_seqs=max_num_seqs,
+        )
     sort_bytes = round(overhead.sampler_sort_bytes_per_logit * max_num_seqs * (architecture.vocab_size or 0))
     quantization = subject.quantization
     if (
@@ -276,10 +299,11 @@ def assess(
         band_bytes=round(band),
         sort_bytes=sort_bytes,
         pool=pool,
+        running_users=running,
         speed=_speed(
             catalog,
             subject,
-            request,
+            replace(request, users=running),
             gpu,
             engine,
             context,
@@ -343,7 +367,7 @@ def _speed(
     if bandwidth.has_sparse_attention(architecture):
         least_kv = bandwidth.least_kv_read_bytes(architecture, context, kv_dtype_bits=kv_bits, tp=request.tp)
     step = bandwidth.step_bytes(weights, routed_share=weights.least_share, kv_per_user=least_kv)
-    bound = bandwidth.ceiling(step, bandwidth_bytes_per_s=card_bandwidth, users=users)
+    bound = bandwidth.ceiling(step, bandwidth_bytes_per_s=card_bandwidth, users=users, pp=request.pp)
     unknown = Speed(
         step=step,
         distinct_experts=round(weights.expected_share(users) * weights.num_experts),

@@ -230,21 +230,22 @@ class Ceiling:
     aggregate: float
 
 
-def ceiling(step: StepBytes, *, bandwidth_bytes_per_s: int, users: int) -> Ceiling:
+def ceiling(step: StepBytes, *, bandwidth_bytes_per_s: int, users: int, pp: int = 1) -> Ceiling:
     """Bandwidth over bytes read. It is hard when `step` is the fewest bytes (`StepWeights.least_share`).
 
-    A pipeline does not speed one sequence up: its stages are read one after the other. With several sequences
-    the stages overlap, and the fullest one bounds the aggregate.
+    A pipeline does not speed one sequence up: its stages are read one after the other. Several sequences are
+    dealt out to the stages, so that a step holds a pp-th of them, and the fullest stage bounds the aggregate.
 
     Formula
-        one user: bandwidth of one rank / (weights + users x KV of one rank); all: users times that, over the
-        share of the fullest stage
+        each user: bandwidth of one rank / (weights + ceil(users / pp) x KV of one rank)
+        all: users times that, at most users x bandwidth / (bytes of all users x share of the fullest stage)
 
     Not covered
         Speculative decoding, which yields several tokens per step.
     """
-    seconds = step.total(users) / bandwidth_bytes_per_s
-    return Ceiling(per_user=1.0 / seconds, aggregate=users / (seconds * step.fullest_stage_share))
+    per_user = bandwidth_bytes_per_s / step.total(ceil_div(users, pp))
+    fullest = users * bandwidth_bytes_per_s / (step.total(users) * step.fullest_stage_share)
+    return Ceiling(per_user=per_user, aggregate=min(users * per_user, fullest))
 
 
 def card_class(gpu: GpuSpec) -> str | None:

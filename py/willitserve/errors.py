@@ -23,14 +23,17 @@ class WillItServeError(Exception):
         self.hint = hint
 
     @property
-    def sentence(self) -> str:
-        """Message and hint as they stand in a text: capital first, full stop last."""
+    def said(self) -> str:
+        """The message as a sentence: capital first, full stop last."""
         first = self.message.split(" ", 1)[0]
         # A file or key name at the head of a message is quoted as it is.
         said = self.message[:1].upper() + self.message[1:] if first.isalpha() else self.message
-        if not said.endswith((".", "?", "!")):
-            said += "."
-        return f"{said} {self.hint}".strip()
+        return said if said.endswith((".", "?", "!")) else said + "."
+
+    @property
+    def sentence(self) -> str:
+        """Message and hint as they stand in a text."""
+        return f"{self.said} {self.hint}".strip()
 
 
 class InputError(WillItServeError):

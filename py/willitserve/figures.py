@@ -4,7 +4,7 @@ from willitserve.assess import Assessment, Subject
 from willitserve.kv_cache import arithmetic, fixed_arithmetic
 from willitserve.report import Basis, Figure
 from willitserve.step_time import StepSeconds
-from willitserve.units import GB, GIB
+from willitserve.units import GB, GIB, ceil_div
 
 VLLM_KV = "vLLM vllm/v1/kv_cache_interface.py and vllm/v1/core/kv_cache_planning.py"
 
@@ -150,8 +150,8 @@ def _non_torch_arithmetic(plan: Assessment) -> str:
     return f"{overhead.non_torch_gib:g} GiB + {group:.2f} GiB of buffers for a group of {request.tp} ranks"
 
 
-def _whole_requests(pool_bytes: int, needed_bytes: int) -> int | None:
-    return max(0, pool_bytes) // needed_bytes if needed_bytes else None
+def _users_in(pool_bytes: int, needed_bytes: int, max_num_seqs: int) -> int | None:
+    return min(max_num_seqs, max(0, pool_bytes) // needed_bytes) if needed_bytes else None
 
 
 def _pool(plan: Assessment) -> dict[str, Figure]:
@@ -254,8 +254,8 @@ def _pool(plan: Assessment) -> dict[str, Figure]:
             unit="users",
             digits=0,
             basis="estimated",
-            low=_whole_requests(left - plan.band_bytes - plan.sort_bytes, pool.needed_bytes),
-            high=_whole_requests(left + plan.band_bytes, pool.needed_bytes),
+            low=_users_in(left - plan.band_bytes - plan.sort_bytes, pool.needed_bytes, plan.max_num_seqs),
+            high=_users_in(left + plan.band_bytes, pool.needed_bytes, plan.max_num_seqs),
             arithmetic=f"whole requests in the pool: {pool.concurrency:,.2f}, rounded down{seqs}",
             because="follows the KV pool",
             source=VLLM_KV,
@@ -295,7 +295,9 @@ def _step_arithmetic(step: StepSeconds) -> str:
 
 
 def _speed(plan: Assessment) -> dict[str, Figure]:
-    users, request = plan.request.users, plan.request
+    users, request = plan.running_users, plan.request
+    each = "each user" if users == request.users else f"each of the {users:,} that may run"
+    every = "all users" if users == request.users else f"all {users:,} that may run"
     fits = plan.pool is None or plan.max_users is None or plan.max_users > 0
     lead = "Decode ceiling" if fits else "Decode ceiling if it fitted"
     expected = "Expected" if fits else "Expected if it fitted"
@@ -310,12 +312,15 @@ def _speed(plan: Assessment) -> dict[str, Figure]:
             )
         }
     card_bandwidth = plan.gpu.bandwidth_bytes_per_s or 0
-    total = speed.step.total(users)
+    in_step = ceil_div(users, request.pp)
+    total = speed.step.total(in_step)
     weights = speed.step.dense_weights + speed.step.routed_weights
     line = (
         f"{card_bandwidth / GB:,.0f} GB/s / ({weights / GB:,.2f} GB weights"
-        f" + {users:,} x {speed.step.kv_per_user / GB:,.4f} GB KV = {total / GB:,.2f} GB)"
+        f" + {in_step:,} x {speed.step.kv_per_user / GB:,.4f} GB KV = {total / GB:,.2f} GB)"
     )
+    if request.pp > 1:
+        line += f", {request.pp} stages one after the other"
     bound = "a hard bound: every step reads these bytes once; only speculative decoding beats it"
     if speed.distinct_experts > speed.experts_per_token > 0:
         bound += (
@@ -325,7 +330,7 @@ def _speed(plan: Assessment) -> dict[str, Figure]:
         )
     figures = {
         "bandwidth.decode_tokens_per_s_ceiling": Figure(
-            label=f"{lead}, each user",
+            label=f"{lead}, {each}",
             value=speed.ceiling.per_user,
             unit="tokens/s",
             digits=1,
@@ -340,12 +345,16 @@ def _speed(plan: Assessment) -> dict[str, Figure]:
             ),
         ),
         "bandwidth.aggregate_tokens_per_s_ceiling": Figure(
-            label=f"{lead}, all users",
+            label=f"{lead}, {every}",
             value=speed.ceiling.aggregate,
             unit="tokens/s",
             digits=0,
             basis="derived",
-            arithmetic=f"{users:,} users x {speed.ceiling.per_user:,.1f}",
+            arithmetic=(
+                f"{users:,} x {speed.ceiling.per_user:,.1f}"
+                if speed.ceiling.aggregate == users * speed.ceiling.per_user
+                else f"{users:,} users through the fullest stage"
+            ),
             because="a hard bound",
         ),
         "bandwidth.one_user_tokens_per_s_ceiling": Figure(
@@ -365,7 +374,7 @@ def _speed(plan: Assessment) -> dict[str, Figure]:
     else:
         middle = (speed.low + speed.high) / 2
         figures["bandwidth.decode_tokens_per_s_low"] = Figure(
-            label=f"{expected}, each user",
+            label=f"{expected}, {each}",
             value=middle,
             unit="tokens/s",
             digits=0,

@@ -4,7 +4,7 @@ door only."""
 from pathlib import Path
 
 from willitserve.errors import RepositoryError
-from willitserve.reading import OpenCheckpoint
+from willitserve.reading import OpenCheckpoint, headers_text
 from willitserve.repository import choose_files
 from willitserve.safetensors import HEADER_LIMIT_BYTES, LENGTH_BYTES
 
@@ -24,7 +24,8 @@ def open_folder(folder: Path) -> OpenCheckpoint:
         )
     files = sorted((item.name, item.stat().st_size) for item in folder.iterdir() if item.is_file())
     index = folder / INDEX_NAME
-    choice = choose_files(files, index_text=index.read_text("utf-8") if index.is_file() else None)
+    index_text = index.read_text("utf-8", errors="replace") if index.is_file() else None
+    choice = choose_files(files, index_text=index_text)
     if choice.kind != "safetensors":
         raise RepositoryError(f"no *.safetensors to load in {folder}: {choice.sentence}")
     sizes = dict(files)
@@ -32,7 +33,7 @@ def open_folder(folder: Path) -> OpenCheckpoint:
         model_id=folder.name.replace("__", "/", 1),
         revision=None,
         source="folder",
-        source_sentence=f"{len(choice.read)} headers read from {folder}.",
+        source_sentence=f"{headers_text(len(choice.read))} read from {folder}.",
         expected=frozenset(choice.read),
     )
     config = folder / "config.json"

@@ -283,6 +283,14 @@ def plan(
         return assess(catalog, subject, changed, gpu, engine, page_context=page_context)
 
     found = again(request)
+    if request.input is not None and request.input > found.context:
+        sentence = (
+            f"A prompt of {request.input:,} tokens is longer than the context of {found.context:,}:"
+            " the context is taken as the prompt."
+        )
+        problems.append(Problem(field="input", code="bad-value", sentence=sentence))
+        request = replace(request, input=None)
+        found = again(request)
     verdict = judge(found)
     notes = warnings_of(found)
     notes += [Note(code="assumed", sentence=text) for text in subject.architecture.assumed]
@@ -407,7 +415,9 @@ def _without_gpu(
             )
             verdict = judge(found)
             code = verdict.code
-            speed = f"; at most {found.speed.ceiling.per_user:,.0f} tokens/s each" if found.speed else ""
+            speed = ""
+            if code in SERVING and found.speed is not None:
+                speed = f"; at most {found.speed.ceiling.per_user:,.0f} tokens/s each"
             sentence += f": {verdict.sentence.removesuffix('.')}{speed}."
         offered.append(GpuChoice(id=gpu_id, name=gpu.name, sentence=sentence, code=code))
     if offered:

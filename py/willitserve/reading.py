@@ -22,6 +22,11 @@ from willitserve.units import GB
 from willitserve.weights import FLOAT_FORMATS
 
 
+def headers_text(count: int) -> str:
+    """`1 header`, `4 headers`."""
+    return f"{count:,} header" if count == 1 else f"{count:,} headers"
+
+
 def sharded_quantization(checkpoint: Checkpoint) -> ShardedQuantization | None:
     """What the divisibility rules of quantized kernels need to know; None for an unquantized checkpoint."""
     if checkpoint.quantization_method is None:

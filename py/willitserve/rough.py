@@ -29,7 +29,7 @@ def parse_parameters(text: str) -> int:
     scale = SUFFIXES[suffix.upper()]
     digits = int(whole.replace("_", "").replace(",", ""))
     count = digits * scale + (int(fraction) * scale // 10 ** len(fraction) if fraction else 0)
-    if not 0 < count <= 10**16:
+    if not 10**5 <= count <= 10**16:
         raise InputError(
             f"{count:,} parameters is out of range", field="model", hint="Write 70B, 0.6B or 405B."
         )

@@ -16,6 +16,10 @@ def _users(count: int) -> str:
     return f"{count:,} user" if count == 1 else f"{count:,} users"
 
 
+def _cards(count: int) -> str:
+    return f"{count:,} card" if count == 1 else f"{count:,} cards"
+
+
 def machine_name(plan: Assessment) -> str:
     """`4 x H100 SXM 80 GB`, a pipeline named."""
     cards = plan.request.tp * plan.request.pp
@@ -101,6 +105,8 @@ def memory_state(plan: Assessment, code: VerdictCode) -> State:
     """ok, or tight where the band of the overheads could turn the answer, or no."""
     if code in ("does-not-fit", "serves-nobody", "context-too-long"):
         return "no"
+    if plan.task == "embed" and plan.pool is not None:
+        return "ok"
     if plan.pool is None or plan.pool_bytes is None or plan.max_users is None:
         return "unknown"
     if plan.max_users < plan.request.users:
@@ -159,10 +165,10 @@ def _candidates(plan: Assessment) -> Iterator[tuple[str, dict[str, str], PlanReq
         yield "weights and KV cache in FP8", {"weights": "fp8", "kv": "fp8"}, both
     for tp in plan.valid_tp:
         if tp > request.tp and tp <= 8:
-            yield f"{tp * request.pp} cards (TP {tp})", {"tp": str(tp)}, replace(request, tp=tp)
+            yield f"{_cards(tp * request.pp)} (TP {tp})", {"tp": str(tp)}, replace(request, tp=tp)
     if request.tp in {rejected.tp for rejected in plan.rejected_tp} or plan.refusals:
         for tp in reversed([tp for tp in plan.valid_tp if tp < request.tp]):
-            yield f"{tp * request.pp} cards (TP {tp})", {"tp": str(tp)}, replace(request, tp=tp)
+            yield f"{_cards(tp * request.pp)} (TP {tp})", {"tp": str(tp)}, replace(request, tp=tp)
     longest = plan.refusals and plan.refusals[0].rule == "context"
     if longest:
         yield "the model's own context", {"context": ""}, replace(request, context=None)

@@ -316,6 +316,8 @@ def _rank_tensors(
 
 def _engine_name(group: TensorGroup) -> str:
     """The name pattern of the tensor that the engine keeps: stacked matrices share one."""
+    if not group.module:
+        return group.pattern
     owner, found, word = group.pattern.rpartition(group.module)
     parent, _, last = group.module.rpartition(".")
     fused = FUSED.get(last)

@@ -226,6 +226,21 @@ def test_choose_files_names_the_set_and_what_is_left_out() -> None:
     assert {"consolidated.safetensors", "original/model.safetensors"} <= ignored
 
 
+def test_a_tensor_without_a_module_is_counted() -> None:
+    open_small("odd")
+    header, size = header_of(iter([*tensors(), ("", [2]), (".weight", [2]), ("model.layers.0..weight", [2])]))
+    call("add_header", {"key": "odd", "file": "model.safetensors", "file_size": size}, header)
+    report = call("plan", {"query": {"model": "org/odd", "gpu": "l4-24gb"}, "checkpoint": "odd"})
+    assert report["model"]["weight_bytes"] == size - len(header)
+
+
+def test_a_prompt_beyond_the_context_is_named() -> None:
+    query = {"model": "Qwen/Qwen3-8B", "gpu": "l40s-48gb", "context": "8192", "input": "100000000"}
+    report = call("plan", {"query": query})
+    assert [problem["field"] for problem in report["problems"]] == ["input"]
+    assert report["bandwidth"]["ttft_s_high"] < 60
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -138,10 +138,26 @@ def test_ceiling_counts_the_experts_of_one_token_whatever_the_batch(speed_of: Sp
 
 
 def test_a_pipeline_does_not_speed_one_user_up(speed_of: SpeedOf) -> None:
-    alone = speed_of(LLAMA_70B, "b200-180gb", users=8, context=1024)
-    piped = speed_of(LLAMA_70B, "b200-180gb", users=8, context=1024, pp=2)
+    alone = speed_of(LLAMA_70B, "b200-180gb", users=1, context=1024)
+    piped = speed_of(LLAMA_70B, "b200-180gb", users=1, context=1024, pp=2)
     assert piped.ceiling.per_user == pytest.approx(alone.ceiling.per_user)
-    assert alone.ceiling.aggregate < piped.ceiling.aggregate <= 2 * alone.ceiling.aggregate
+    assert piped.ceiling.aggregate == pytest.approx(piped.ceiling.per_user)
+
+
+def test_a_pipeline_deals_its_users_out_to_the_stages(speed_of: SpeedOf) -> None:
+    """Each step holds half of them: the same bound as for half the users without a pipeline."""
+    half = speed_of(LLAMA_70B, "b200-180gb", users=4, context=1024)
+    piped = speed_of(LLAMA_70B, "b200-180gb", users=8, context=1024, pp=2)
+    assert piped.ceiling.per_user == pytest.approx(half.ceiling.per_user)
+    assert piped.ceiling.aggregate == pytest.approx(8 * piped.ceiling.per_user)
+
+
+def test_only_the_users_that_run_share_a_step(speed_of: SpeedOf) -> None:
+    """Three of forty fit on this card: the others wait and slow nobody down."""
+    three = speed_of("Qwen/Qwen3-8B", "l4-24gb", users=3, context=8192)
+    forty = speed_of("Qwen/Qwen3-8B", "l4-24gb", users=40, context=8192)
+    assert forty.ceiling.per_user == pytest.approx(three.ceiling.per_user)
+    assert forty.ceiling.aggregate == pytest.approx(3 * forty.ceiling.per_user)
 
 
 def test_tensor_parallelism_divides_what_each_rank_reads(speed_of: SpeedOf) -> None:

@@ -199,7 +199,8 @@ def test_more_never_needs_less(plan_of: PlanOf, users: int, context: int, tp: st
     longer_kv, longer_users, longer_ceiling = numbers_of(longer)
     assert shorter_kv <= longer_kv
     assert shorter_users >= longer_users
-    assert ceiling >= longer_ceiling
+    if users <= longer_users:
+        assert ceiling >= longer_ceiling
     assert ceiling >= numbers_of(fuller)[2]
 
 
