@@ -4,6 +4,8 @@
  * @import { Problem } from "./report.d.ts"
  */
 
+import { parseModelReference } from "./hub-reference.js";
+
 /** Keys that the core plans with, in the order in which they stand in a URL. */
 export const PLAN_KEYS = /** @type {const} */ ([
   "model",
@@ -77,7 +79,7 @@ export function parseQuery(search) {
     }
     const problem = problemOf(key, text);
     if (problem) problems.push(problem);
-    else state[key] = text;
+    else state[key] = key === "model" ? modelName(text) : text;
   }
   for (const key of repeated) {
     problems.push({
@@ -150,6 +152,15 @@ export function planQuery(state) {
     if (value !== undefined) query[key] = value;
   }
   return query;
+}
+
+/**
+ * A model as the core and the catalog name it: an address of the Hub by its id; what names no model stays as it is.
+ * @param {string} text
+ */
+export function modelName(text) {
+  const named = parseModelReference(text);
+  return named.kind === "model" ? named.id + (named.revision === null ? "" : `@${named.revision}`) : text;
 }
 
 /**

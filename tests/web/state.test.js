@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { endpointOf, formatQuery, parseQuery, planQuery, withChanges } from "../../web/state.js";
+import { endpointOf, formatQuery, modelName, parseQuery, planQuery, withChanges } from "../../web/state.js";
 
 const HUB = "https://huggingface.co";
 
@@ -14,6 +14,13 @@ test("a shared link becomes a state and the same link again", () => {
   assert.deepEqual(state, { model: "Qwen/Qwen3-8B@6f6073b", gpu: "l4-24gb", users: "16", context: "8192" });
   assert.deepEqual(problems, []);
   assert.equal(formatQuery(state), link);
+});
+
+test("an address of the Hub in a link is the model that it leads to", () => {
+  const link = "?model=https://huggingface.co/Qwen/Qwen3-8B/tree/v1&gpu=l4-24gb";
+  assert.equal(parseQuery(link).state.model, "Qwen/Qwen3-8B@v1");
+  assert.equal(modelName("hf.co/Qwen/Qwen3-8B"), "Qwen/Qwen3-8B");
+  assert.equal(modelName("../../x"), "../../x");
 });
 
 test("one state has one link: order is fixed and defaults are left out", () => {

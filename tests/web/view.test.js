@@ -7,7 +7,6 @@ import { nearestStop, tokenStops, userStops } from "../../web/view/amount-input.
 import { partTexts } from "../../web/view/checkpoint-strip.js";
 import { inputsContent, NUMBERS, panelContent } from "../../web/view/four-numbers.js";
 import { countText, layerCells } from "../../web/view/layer-map.js";
-import { modelText } from "../../web/view/model-input.js";
 import { embedCode } from "../../web/view/share.js";
 import { stateOfVerdict } from "../../web/view/verdict.js";
 
@@ -100,11 +99,6 @@ test("an amount between two stops shows at the nearer one, and one beyond the en
   assert.equal(nearestStop(stops, 3), 2);
   assert.equal(nearestStop(stops, 2.5), 1);
   assert.equal(nearestStop(stops, 5000), 3);
-});
-
-test("a model with a revision is written as one word", () => {
-  assert.equal(modelText({ id: "a/b", revision: null }), "a/b");
-  assert.equal(modelText({ id: "a/b", revision: "v1" }), "a/b@v1");
 });
 
 test("the embed code cannot be broken out of", () => {

@@ -3,7 +3,7 @@
  * @import { Catalog } from "../report.d.ts"
  */
 
-import { parseModelReference } from "../hub-reference.js";
+import { modelName } from "../state.js";
 import { element } from "./element.js";
 
 export class ModelInput {
@@ -45,14 +45,8 @@ export class ModelInput {
   }
 
   #emit() {
-    const named = parseModelReference(this.#box.value);
-    const text = named.kind === "model" ? modelText(named) : this.#box.value.trim();
+    const text = modelName(this.#box.value.trim());
     this.#box.value = text;
     this.#box.dispatchEvent(new CustomEvent("model", { bubbles: true, detail: text }));
   }
-}
-
-/** @param {{ id: string, revision: string | null }} reference */
-export function modelText({ id, revision }) {
-  return revision === null ? id : `${id}@${revision}`;
 }
