@@ -8,7 +8,7 @@ reply is `{"value": …}` or `{"error": {"code", "message", "hint"}}`; an unexpe
 import json
 import traceback
 from collections.abc import Callable
-from typing import cast
+from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -53,7 +53,7 @@ class Open(_Params):
     key: str
     model_id: str
     revision: str | None = None
-    source: str = "hub"
+    source: Literal["hub", "folder"] = "hub"
     gated: bool = False
     config: str | None
     hf_quant_config: str | None = None

@@ -15,7 +15,7 @@ from willitserve.inspection import inspect_checkpoint
 from willitserve.kv_cache import kv_bytes_per_token, kv_fixed_bytes_per_sequence
 from willitserve.model_entry import ModelEntry
 from willitserve.plan import Model
-from willitserve.report import InspectReport, ModelFacts
+from willitserve.report import InspectReport, ModelFacts, SourceName
 from willitserve.safetensors import Header, lay_out, parse_header
 from willitserve.scaling import ShardedQuantization, valid_tp
 from willitserve.units import GB
@@ -63,8 +63,7 @@ class OpenCheckpoint:
 
     model_id: str
     revision: str | None
-    source: str
-    """`hub`, `folder` or `catalog`, as in ModelFacts."""
+    source: SourceName
     source_sentence: str
     gated: bool | None = False
     config: Mapping[str, object] | None = None
@@ -135,7 +134,7 @@ class OpenCheckpoint:
         facts = ModelFacts(
             id=self.model_id,
             revision=self.revision,
-            source=self.source,  # pyright: ignore[reportArgumentType]
+            source=self.source,
             source_sentence=self.source_sentence,
             architecture=architecture.name,
             gated=self.gated,
@@ -155,21 +154,14 @@ class OpenCheckpoint:
         stored = self.builder.stored_bytes
         if stored:
             sentence += f" The headers read so far hold {stored / GB:,.2f} GB of weights."
-        facts = ModelFacts(
-            id=self.model_id,
+        return _told_only(
+            self.model_id,
+            sentence,
+            source=self.source,
             revision=self.revision,
-            source=self.source,  # pyright: ignore[reportArgumentType]
-            source_sentence=sentence,
-            architecture=None,
             gated=self.gated,
-            num_params=None,
-            num_active_params=None,
             weight_bytes=stored or None,
-            quantization=None,
-            max_model_len=None,
-            not_understood=[],
         )
-        return Model(facts=facts, subject=None)
 
 
 def from_catalog(entry: ModelEntry, asked_id: str) -> Model:
@@ -199,35 +191,41 @@ def from_totals(totals: HubTotals) -> Model:
         told.append(f"{counted / 1e9:,.2f} B stored values ({kinds})")
     listing = " and ".join(told) or "no sizes"
     why = "is gated: its files need a licence and a token" if totals.gated else "could not be read"
-    facts = ModelFacts(
-        id=totals.model_id,
-        revision=totals.revision,
+    return _told_only(
+        totals.model_id,
+        f"{totals.model_id} {why}. The Hub’s listing gives {listing}; the rest is withheld.",
         source="hub-totals",
-        source_sentence=f"{totals.model_id} {why}. The Hub’s listing gives {listing}; the rest is withheld.",
-        architecture=None,
+        revision=totals.revision,
         gated=totals.gated,
-        num_params=None,
-        num_active_params=None,
         weight_bytes=totals.file_bytes,
-        quantization=None,
-        max_model_len=None,
-        not_understood=[],
     )
-    return Model(facts=facts, subject=None)
 
 
 def no_model(sentence: str, *, model_id: str = "") -> Model:
     """Nothing was read; the sentence says what to do."""
+    return _told_only(model_id, sentence, source="none")
+
+
+def _told_only(
+    model_id: str,
+    sentence: str,
+    *,
+    source: SourceName,
+    revision: str | None = None,
+    gated: bool | None = False,
+    weight_bytes: int | None = None,
+) -> Model:
+    """A model of which no architecture is known: the sentence says why, and what is still true."""
     facts = ModelFacts(
         id=model_id,
-        revision=None,
-        source="none",
+        revision=revision,
+        source=source,
         source_sentence=sentence,
         architecture=None,
-        gated=False,
+        gated=gated,
         num_params=None,
         num_active_params=None,
-        weight_bytes=None,
+        weight_bytes=weight_bytes,
         quantization=None,
         max_model_len=None,
         not_understood=[],

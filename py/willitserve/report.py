@@ -173,12 +173,16 @@ class ScalingReport(Record):
     state: State
 
 
+SourceName = Literal["catalog", "hub", "folder", "hub-totals", "none"]
+"""Where a model was read; hub-totals: only the listing, none: nothing."""
+
+
 class ModelFacts(Record):
     """What was read of the model, and from where."""
 
     id: str
     revision: str | None
-    source: Literal["catalog", "hub", "folder", "hub-totals", "none"]
+    source: SourceName
     source_sentence: str
     architecture: str | None
     gated: bool | None
